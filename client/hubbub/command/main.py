@@ -1,0 +1,101 @@
+"""Parses the command line, calls one subcommand, turns mistakes into sentences.
+
+Exit status: 0 done; 1 done, and the answer is no (`hubbub diff` found that more is asked); 2 wrong use or bad input;
+3 an extra is not installed; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from hubbub.command.table import SUBCOMMANDS, Subcommand
+
+MISSING_EXTRA = 3
+WRONG = 2
+
+
+class CommandError(Exception):
+    """Something the user can mend. The message is all they see."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_overview())
+        return 0
+    if arguments[0] in ("-V", "--version"):
+        print(f"hubbub {_version()}")
+        return 0
+    name = arguments[0]
+    if name not in SUBCOMMANDS:
+        return _fail("", f"{name!r} is no hubbub command{_nearest(name)}; `hubbub --help` lists them")
+    try:
+        return _run(name, SUBCOMMANDS[name], arguments[1:])
+    except (CommandError, ValueError, OSError) as error:
+        if isinstance(error, BrokenPipeError):  # `hubbub label ... | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        return _fail(name, _in_words(error))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(name: str, command: Subcommand, arguments: list[str]) -> int:
+    try:
+        module = importlib.import_module(command.module)
+    except ModuleNotFoundError as error:
+        if command.extra is None or (error.name or "").startswith("hubbub"):
+            raise
+        _fail(name, f"needs {error.name}, which a bare install leaves out: pip install 'hubbub[{command.extra}]'")
+        return MISSING_EXTRA
+    parser = argparse.ArgumentParser(
+        prog=f"hubbub {name}",
+        description=command.help[0].upper() + command.help[1:] + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    attribute = name.replace("-", "_")
+    getattr(module, f"add_{attribute}")(parser)
+    status: int = getattr(module, f"run_{attribute}")(parser.parse_args(arguments))
+    sys.stdout.flush()
+    return status
+
+
+def _overview() -> str:
+    width = max(map(len, SUBCOMMANDS))
+    lines = "\n".join(f"  {name:<{width}}  {command.help}" for name, command in SUBCOMMANDS.items())
+    return (
+        "usage: hubbub COMMAND ...\n\n"
+        "Telemetry under local differential privacy. One voice is noise; the crowd is signal.\n\n"
+        f"{lines}\n\n"
+        "`hubbub COMMAND --help` explains a command and shows an example."
+    )
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("hubbub")
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, SUBCOMMANDS, n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def _fail(name: str, message: str) -> int:
+    command = f"hubbub {name}".strip()
+    for line in message.splitlines():
+        print(f"{command}: {line}", file=sys.stderr)
+    return WRONG

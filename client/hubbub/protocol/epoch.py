@@ -1,0 +1,79 @@
+"""Days, weeks and months as whole numbers, in UTC. Nothing here reads the clock.
+
+    day    days since 1970-01-01                 2026-11-16
+    week   ISO weeks, from Monday                2026-W47
+    month  12 (year - 1970) + month - 1          2026-11
+
+A metric asked `once` lives in months: one report per install, in the month it was made.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+CADENCES = ("once", "day", "week", "month")
+_DAY = 86_400
+_ORIGIN = date(1970, 1, 1).toordinal()
+_FIRST, _LAST = 0, date(9999, 12, 27).toordinal() - _ORIGIN
+
+
+def epoch_of(every: str, unix_seconds: float) -> int:
+    """The number of the epoch that holds this moment."""
+    day = min(max(int(unix_seconds // _DAY), _FIRST), _LAST)
+    match every:
+        case "day":
+            return day
+        case "week":
+            return (day + 3) // 7  # 1970-01-01 was a Thursday
+        case _:
+            moment = date.fromordinal(_ORIGIN + day)
+            return 12 * (moment.year - 1970) + moment.month - 1
+
+
+def epoch_start(every: str, epoch: int) -> int:
+    """The first second of an epoch; its end is the start of the next."""
+    match every:
+        case "day":
+            return _DAY * epoch
+        case "week":
+            return _DAY * (7 * epoch - 3)
+        case _:
+            return _DAY * (date(1970 + epoch // 12, epoch % 12 + 1, 1).toordinal() - _ORIGIN)
+
+
+def epoch_text(every: str, epoch: int) -> str:
+    """`2026-11-16`, `2026-W47` or `2026-11`."""
+    match every:
+        case "day":
+            return date.fromordinal(_ORIGIN + epoch).isoformat()
+        case "week":
+            year, week, _ = date.fromordinal(_ORIGIN + 7 * epoch).isocalendar()
+            return f"{year}-W{week:02d}"
+        case _:
+            return f"{1970 + epoch // 12}-{epoch % 12 + 1:02d}"
+
+
+_FORMS = {
+    "day": (re.compile(r"\d{4}-\d{2}-\d{2}"), "YYYY-MM-DD"),
+    "week": (re.compile(r"\d{4}-W\d{2}"), "YYYY-Www"),
+    "month": (re.compile(r"\d{4}-\d{2}"), "YYYY-MM"),
+}
+
+
+def parse_epoch(every: str, text: str) -> int:
+    """The epoch that a text names; raises ValueError, with the form wanted, for anything else."""
+    form, name = _FORMS["month" if every == "once" else every]
+    try:
+        if not form.fullmatch(text):
+            raise ValueError
+        match every:
+            case "day":
+                return date.fromisoformat(text).toordinal() - _ORIGIN
+            case "week":
+                return (date.fromisocalendar(int(text[:4]), int(text[6:]), 1).toordinal() - _ORIGIN + 3) // 7
+            case _:
+                first = date.fromisoformat(f"{text}-01")
+                return 12 * (first.year - 1970) + first.month - 1
+    except ValueError:
+        raise ValueError(f"an epoch of cadence {every!r} must be a real {name}, got {text!r}") from None

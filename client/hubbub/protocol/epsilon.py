@@ -1,0 +1,43 @@
+"""From exact odds to epsilons and back, always rounded to the side of privacy.
+
+A guarantee "at most epsilon" means: no output is more than e**epsilon times as likely under one value as under
+another. The odds are exact fractions here; e**epsilon is irrational, so it is only ever used through a rational
+bound: `exp_below` when a channel must stay under a stated epsilon, `log_above` when an epsilon is shown.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+SMALLEST = Fraction(1, 100)
+LARGEST = Fraction(16)
+_DIGITS = 60
+
+
+def exp_below(epsilon: Fraction) -> Fraction:
+    """A rational number just under e**epsilon (relative distance below 1e-57).
+
+    `Decimal.exp` is correctly rounded on every platform, so one step down from it is a lower bound.
+    """
+    context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
+    power = context.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator)).exp(context)
+    return Fraction(power.next_minus(context))
+
+
+def log_above(odds: Fraction, decimals: int = 6) -> Fraction:
+    """The smallest number with so many decimals whose exponential is sure to reach `odds`: never an understatement."""
+    context = Context(prec=_DIGITS, rounding=ROUND_CEILING)
+    logarithm = context.subtract(Decimal(odds.numerator).ln(context), Decimal(odds.denominator).ln(context))
+    step = Fraction(1, 10**decimals)
+    epsilon = max(Fraction(0), Fraction(logarithm.quantize(Decimal(1).scaleb(-decimals), context=context)))
+    while exp_below(epsilon) < odds and odds != 1:
+        epsilon += step
+    return epsilon
+
+
+def show(epsilon: Fraction, decimals: int = 2) -> str:
+    """An epsilon for people: rounded up, without needless zeros (`1`, `2.2`, `4.4`)."""
+    scaled = -(-epsilon * 10**decimals // 1)
+    text = f"{scaled // 10**decimals}.{scaled % 10**decimals:0{decimals}d}"
+    return text.rstrip("0").rstrip(".")

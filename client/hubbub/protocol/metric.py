@@ -1,0 +1,224 @@
+"""Metrics: what is asked, how it is noised, and on what terms.
+
+A `Definition` is everything that encoding and decoding depend on, and nothing else; its hash names it on the wire, in
+memos and in tallies, so a tally can never be decoded with other parameters than the client used. A `Metric` is a
+definition with the terms people agree to: why, who, until when, how much. Mending a `why` changes no hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from fractions import Fraction
+from typing import Any
+
+from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise
+from hubbub.protocol.epoch import CADENCES
+from hubbub.protocol.epsilon import log_above
+from hubbub.protocol.fields import read_fields, readers_of, text
+from hubbub.protocol.rules import Invalid, refuse
+from hubbub.protocol.shape import SHAPES, Choice, Shape
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+RETENTION = re.compile(r"([1-9]\d{0,3})([dwmy])")
+_DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}
+SHORT_HASH_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What decoding depends on. `metric_hash` is BLAKE2b-128 of its canonical JSON, in hex."""
+
+    name: str
+    every: str
+    shape: Shape
+    noise: Noise
+    metric_hash: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        refuse(self._broken_rules())
+        canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        object.__setattr__(self, "metric_hash", hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest())
+
+    def _broken_rules(self) -> Iterator[str]:
+        if not NAME.fullmatch(self.name):
+            yield f"a metric's name must match {NAME.pattern}, got {self.name!r}"
+        if self.every not in CADENCES:
+            yield f"every must be one of {', '.join(CADENCES)}, got {self.every!r}"
+        if isinstance(self.noise.permanent, KaryChannel) and not (
+            isinstance(self.shape, Choice) and self.shape.categories == self.noise.permanent.categories
+        ):
+            yield f"a k-ary channel of {self.noise.permanent.categories} needs a choice of as many categories"
+
+    @property
+    def kind(self) -> str:
+        return self.shape.kind
+
+    @property
+    def short_hash(self) -> bytes:
+        """What the packed wire format carries of the hash."""
+        return bytes.fromhex(self.metric_hash)[:SHORT_HASH_BYTES]
+
+    @property
+    def one_hot(self) -> bool:
+        """Whether every report has exactly one bit set (k-ary noise)."""
+        return isinstance(self.noise.permanent, KaryChannel)
+
+    # -- how much is learnt; each number is exact or rounded up, each says of what it is
+
+    @property
+    def epsilon_one_report(self) -> Fraction:
+        """What a single report tells at most about the value behind it."""
+        return self.epsilon_after(1)
+
+    @property
+    def epsilon_permanent(self) -> Fraction:
+        """What any number of reports of one value tells at most: that of the memo they all show."""
+        return log_above(self.noise.odds_permanent(self.shape.flips))
+
+    def epsilon_after(self, reports: int) -> Fraction:
+        """What so many reports of one value tell at most."""
+        return log_above(self.noise.odds_after(reports, self.shape.flips))
+
+    # -- JSON: in tallies, and as the text that is hashed
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "every": self.every,
+            "shape": self.shape.to_json(),
+            "permanent": _channel_to_json(self.noise.permanent),
+            "instantaneous": _channel_to_json(self.noise.instantaneous),
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Definition:
+        """The definition that a tally carries. Raises `Invalid` for anything that is none."""
+        problems: list[str] = []
+        table = data if isinstance(data, dict) else {}
+        top = read_fields(table, _DEFINITION, _DEFINITION, problems)
+        refuse(problems)
+        if top["kind"] not in SHAPES:
+            raise Invalid([f"kind must be one of {', '.join(SHAPES)}, got {top['kind']!r}"])
+        cls_of_shape = SHAPES[top["kind"]]
+        shape = read_fields(top["shape"], *readers_of(cls_of_shape), problems)
+        channels = [_channel_from_json(top[stage], problems) for stage in ("permanent", "instantaneous")]
+        refuse(problems)
+        definition = Definition(
+            name=top["name"], every=top["every"], shape=cls_of_shape(**shape), noise=Noise(*channels)
+        )
+        if definition.to_json() != data:
+            raise Invalid([f"the definition of {definition.name} is not in its canonical form"])
+        return definition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric(Definition):
+    """A definition and its terms: purpose, owner, end, how many answers an install may ever give, what is kept."""
+
+    why: str
+    owner: str
+    expires: date
+    max_values: int
+    hold: int | None = None
+    keep_reports: bool = False
+    retention: str = "2y"
+    grace: int = 3
+
+    def __post_init__(self) -> None:
+        Definition.__post_init__(self)  # super() cannot be used in a dataclass with slots
+        refuse(self._broken_terms())
+
+    def _broken_terms(self) -> Iterator[str]:
+        for key in ("why", "owner"):
+            if not getattr(self, key).strip():
+                yield f"{key} must not be empty"
+        yield from self._broken_rules_of_slots()
+        if self.hold is not None and not 1 <= self.hold <= 1000:
+            yield f"hold must be in [1, 1000] epochs, got {self.hold}"
+        if not RETENTION.fullmatch(self.retention):
+            yield f'retention must be a number and one of d, w, m, y, such as "2y", got {self.retention!r}'
+        if not 0 <= self.grace <= 60:
+            yield f"grace must be in [0, 60] epochs, got {self.grace}"
+
+    def _broken_rules_of_slots(self) -> Iterator[str]:
+        if self.every == "once":
+            if self.max_values != 1:
+                yield f'max_values must be 1 where every = "once", got {self.max_values}'
+            if self.hold is not None:
+                yield f'hold must be left out where every = "once", got {self.hold}'
+        elif self.max_values < 1:
+            yield f"max_values must be at least 1, got {self.max_values}"
+        elif self.hold is None and self.max_values > self.shape.num_masks:
+            yield (
+                f"max_values must be at most {self.shape.num_masks}, the number of different answers "
+                f"a {self.kind} like this has, got {self.max_values}"
+            )
+        elif self.max_values > 10_000:
+            yield f"max_values must be at most 10000, got {self.max_values}"
+
+    @property
+    def epsilon_lifetime(self) -> Fraction:
+        """What all reports of an install's whole life tell at most; `whole_history` says about what."""
+        return self.max_values * self.epsilon_permanent
+
+    @property
+    def whole_history(self) -> bool:
+        """Whether the lifetime bound holds between any two histories, or only where both change at the same times."""
+        return self.hold is not None or self.every == "once"
+
+    @property
+    def retention_days(self) -> int:
+        match = RETENTION.fullmatch(self.retention)
+        assert match
+        return int(match[1]) * _DAYS[match[2]]
+
+    def terms_to_json(self) -> dict[str, Any]:
+        """The definition and the terms, for people and for the collector's public page; not what is hashed."""
+        return {
+            **self.to_json(),
+            "metric_hash": self.metric_hash,
+            "why": self.why,
+            "owner": self.owner,
+            "expires": self.expires.isoformat(),
+            "max_values": self.max_values,
+            "hold": self.hold,
+            "keep_reports": self.keep_reports,
+            "retention": self.retention,
+            "grace": self.grace,
+        }
+
+
+def _channel_to_json(channel: Channel) -> dict[str, Any]:
+    match channel:
+        case BitChannel(when_one, when_zero):
+            return {"when_one": str(when_one), "when_zero": str(when_zero)}
+        case KaryChannel(categories, truth, other):
+            return {"categories": categories, "truth": str(truth), "other": str(other)}
+
+
+def _channel_from_json(data: dict[str, Any], problems: list[str]) -> Any:
+    cls = KaryChannel if "categories" in data else BitChannel
+    channel = read_fields(data, *readers_of(cls), problems)
+    return None if problems else cls(**channel)
+
+
+def _table(raw: Any) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        raise ValueError("must be a table of keys and values")
+    return raw
+
+
+_DEFINITION = {
+    "name": text,
+    "kind": text,
+    "every": text,
+    "shape": _table,
+    "permanent": _table,
+    "instantaneous": _table,
+}

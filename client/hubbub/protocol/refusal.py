@@ -1,0 +1,50 @@
+"""Why a collector may refuse a batch: one list that both ends know, with the HTTP status of each.
+
+Answers are problem documents (RFC 9457) whose `type` is "urn:hubbub:problem:" and the reason. A client believes only
+those: a proxy's 404 or a captive portal's 200 says nothing about a batch.
+"""
+
+from __future__ import annotations
+
+PROBLEM_PREFIX = "urn:hubbub:problem:"
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+
+STATUS = {
+    # The batch will never be accepted: a client drops it.
+    "malformed": 400,
+    "version-unsupported": 400,
+    "id-reused": 409,
+    "epoch-closed": 410,
+    "too-large": 413,
+    "media-type-unsupported": 415,
+    "report-impossible": 422,
+    "epoch-in-future": 422,
+    # It may be accepted later: a client keeps it.
+    "metric-unknown": 404,
+    "rate-limited": 429,
+    "queue-full": 429,
+    "draining": 503,
+    "storage-full": 507,
+}
+
+LATER = frozenset({"metric-unknown", "rate-limited", "queue-full", "draining", "storage-full"})
+"""Reasons to keep a batch and try again."""
+
+
+class Refused(Exception):
+    """A batch that is not counted. `reason` is a key of STATUS, `detail` names the field, the rule and the value."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        assert reason in STATUS, reason
+        self.reason = reason
+        self.detail = detail
+        super().__init__(f"{reason}: {detail}")
+
+    @property
+    def status(self) -> int:
+        return STATUS[self.reason]
+
+    def to_json(self) -> dict[str, object]:
+        """The problem document."""
+        title = self.reason.replace("-", " ").capitalize()
+        return {"type": PROBLEM_PREFIX + self.reason, "title": title, "status": self.status, "detail": self.detail}

@@ -1,0 +1,174 @@
+"""Tallies: how often each bit arrived, per epoch and cohort. All that decoding needs, and all a collector keeps.
+
+A tally is one metric's. Two tallies of one definition merge by addition; another definition is refused. The counting
+here is plain Python, one report at a time; a collector counts faster and gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from hubbub.protocol.metric import Definition
+from hubbub.protocol.report import Report
+from hubbub.protocol.rules import Invalid, refuse
+
+FORMAT = "hubbub.tally"
+VERSION = 1
+_MAX_COUNT = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """One epoch: reports per cohort, and per cohort how many of them had each bit set."""
+
+    num_reports: tuple[int, ...]
+    bit_counts: tuple[tuple[int, ...], ...]
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            _added(self.num_reports, other.num_reports),
+            tuple(_added(a, b) for a, b in zip(self.bit_counts, other.bit_counts, strict=True)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The counts of one metric, by epoch, ascending."""
+
+    metric: Definition
+    epochs: Mapping[int, Counts]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epochs", MappingProxyType(dict(sorted(self.epochs.items()))))
+        refuse(
+            f"metric {self.metric.name}, epoch {epoch}: {problem}"
+            for epoch, counts in self.epochs.items()
+            for problem in _broken_rules(self.metric, counts)
+        )
+
+    @property
+    def num_reports(self) -> int:
+        return sum(sum(counts.num_reports) for counts in self.epochs.values())
+
+    def __add__(self, other: Tally) -> Tally:
+        """Both together: the same reports counted in one place. Raises `Invalid` for another definition."""
+        if self.metric.metric_hash != other.metric.metric_hash:
+            raise Invalid(
+                [
+                    "tallies must be of one definition to be merged, got "
+                    f"{self.metric.name} {self.metric.metric_hash} and {other.metric.name} {other.metric.metric_hash}"
+                ]
+            )
+        merged = dict(self.epochs)
+        for epoch, counts in other.epochs.items():
+            merged[epoch] = merged[epoch] + counts if epoch in merged else counts
+        return Tally(self.metric, merged)
+
+    def to_json(self) -> str:
+        """The tally file: one epoch a line, so that files diff well."""
+        head = {
+            "format": FORMAT,
+            "version": VERSION,
+            "metric_hash": self.metric.metric_hash,
+            "metric": self.metric.to_json(),
+        }
+        lines = ",\n  ".join(
+            json.dumps({"epoch": epoch, "num_reports": counts.num_reports, "bit_counts": counts.bit_counts})
+            for epoch, counts in self.epochs.items()
+        )
+        return json.dumps(head, ensure_ascii=False)[:-1] + f', "epochs": [\n  {lines}\n]}}\n'
+
+    @classmethod
+    def from_json(cls, source: str | bytes) -> Tally:
+        """Read a tally file; raises `Invalid` with the field, the rule and the value for anything else."""
+        try:
+            data = json.loads(source)
+        except (ValueError, RecursionError) as error:
+            raise Invalid([f"not a tally: not JSON: {error}"]) from None
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            got = data.get("format") if isinstance(data, dict) else type(data).__name__
+            raise Invalid([f"not a tally: format must be {FORMAT!r}, got {got!r}"])
+        if data.get("version") != VERSION:
+            raise Invalid([f"version must be {VERSION}, got {data.get('version')!r}"])
+        metric = Definition.from_json(data.get("metric"))
+        got = data.get("metric_hash")
+        if got != metric.metric_hash:
+            raise Invalid([f"metric_hash must be {metric.metric_hash}, that of its metric, got {got!r}"])
+        return cls(metric, _epochs_from_json(data.get("epochs")))
+
+
+def count(metric: Definition, reports: Iterable[Report]) -> Tally:
+    """The tally of these reports of one metric."""
+    shape = metric.shape
+    epochs: dict[int, tuple[list[int], list[list[int]]]] = {}
+    for report in reports:
+        if report.metric.metric_hash != metric.metric_hash:
+            raise Invalid([f"a tally of {metric.name} cannot count a report of {report.metric.name}"])
+        if report.epoch not in epochs:
+            epochs[report.epoch] = ([0] * shape.num_cohorts, [[0] * shape.width(c) for c in range(shape.num_cohorts)])
+        num_reports, bit_counts = epochs[report.epoch]
+        num_reports[report.cohort] += 1
+        row, bits = bit_counts[report.cohort], report.bits
+        while bits:
+            lowest = bits & -bits
+            row[lowest.bit_length() - 1] += 1
+            bits ^= lowest
+    return Tally(metric, {epoch: Counts(tuple(n), tuple(map(tuple, rows))) for epoch, (n, rows) in epochs.items()})
+
+
+def merge(tallies: Iterable[Tally]) -> dict[str, Tally]:
+    """All tallies of each definition added up, by metric_hash."""
+    merged: dict[str, Tally] = {}
+    for tally in tallies:
+        key = tally.metric.metric_hash
+        merged[key] = merged[key] + tally if key in merged else tally
+    return merged
+
+
+def _epochs_from_json(data: Any) -> dict[int, Counts]:
+    if not isinstance(data, list):
+        raise Invalid([f"epochs must be a list, got {type(data).__name__}"])
+    epochs: dict[int, Counts] = {}
+    for item in data:
+        keys = set(item) if isinstance(item, dict) else set()
+        if keys != {"epoch", "num_reports", "bit_counts"}:
+            raise Invalid([f"an epoch must have the keys epoch, num_reports, bit_counts, got {sorted(keys)}"])
+        epoch = item["epoch"]
+        if type(epoch) is not int or epoch in epochs:
+            raise Invalid([f"epoch must be a whole number that comes once, got {epoch!r}"])
+        rows = item["bit_counts"]
+        if not isinstance(rows, list):
+            raise Invalid([f"bit_counts must be a list of lists, got {type(rows).__name__}"])
+        epochs[epoch] = Counts(_counts(item["num_reports"]), tuple(_counts(row) for row in rows))
+    return epochs
+
+
+def _counts(row: Any) -> tuple[int, ...]:
+    if not isinstance(row, list) or not all(type(number) is int for number in row):
+        raise Invalid([f"counts must be lists of whole numbers, got {str(row)[:60]}"])
+    return tuple(row)
+
+
+def _broken_rules(metric: Definition, counts: Counts) -> Iterator[str]:
+    shape = metric.shape
+    for field, rows in (("num_reports", counts.num_reports), ("bit_counts", counts.bit_counts)):
+        if len(rows) != shape.num_cohorts:
+            yield f"{field} must have {shape.num_cohorts} cohorts, got {len(rows)}"
+            return
+    for cohort, (total, row) in enumerate(zip(counts.num_reports, counts.bit_counts, strict=True)):
+        if len(row) != shape.width(cohort):
+            yield f"bit_counts of cohort {cohort} must have {shape.width(cohort)} bits, got {len(row)}"
+        elif not 0 <= total <= _MAX_COUNT:
+            yield f"num_reports of cohort {cohort} must be in [0, {_MAX_COUNT}], got {total}"
+        elif row and not 0 <= min(row) <= max(row) <= total:
+            yield f"bit_counts of cohort {cohort} must be in [0, num_reports={total}], got {min(row)} to {max(row)}"
+        elif metric.one_hot and sum(row) != total:
+            yield f"bit_counts of cohort {cohort} must add up to num_reports={total}, got {sum(row)}"
+
+
+def _added(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(x + y for x, y in zip(a, b, strict=True))
