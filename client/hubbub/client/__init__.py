@@ -1,1 +1,11 @@
-"""The thing apps embed: noise made once, kept for life, under a budget."""
+"""The thing apps embed: noise made once, kept for life, under a budget.
+
+from hubbub.client import Client
+"""
+
+from hubbub.client.account import Pending, Status
+from hubbub.client.client import Client
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.rules import Invalid
+
+__all__ = ["Client", "Invalid", "Pending", "Registry", "Status"]

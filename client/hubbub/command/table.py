@@ -16,10 +16,17 @@ class Subcommand(NamedTuple):
     extra: str | None = None
 
 
-_LABEL = "hubbub.protocol.commands"
+_PROTOCOL = "hubbub.protocol.commands"
+_CLIENT = "hubbub.client.commands"
 
 SUBCOMMANDS: dict[str, Subcommand] = {
-    "label": Subcommand("the privacy facts of a metrics.toml, in plain words", _LABEL),
-    "diff": Subcommand("what a new metrics.toml asks more of people than an old one", _LABEL),
-    "merge": Subcommand("add up the tally files of several collectors", _LABEL),
+    "label": Subcommand("the privacy facts of a metrics.toml, in plain words", _PROTOCOL),
+    "diff": Subcommand("what a new metrics.toml asks more of people than an old one", _PROTOCOL),
+    "peek": Subcommand("one value on its way: mask, memo and three reports side by side", _CLIENT),
+    "status": Subcommand("whether an app reports on this machine, why, and what it has spent", _CLIENT),
+    "preview": Subcommand("what waits to be sent from this machine, bit by bit", _CLIENT),
+    "on": Subcommand("agree to an app's metrics", _CLIENT),
+    "off": Subcommand("decline, and delete what waits to be sent", _CLIENT),
+    "forget": Subcommand("wipe identity and answers, keep only the epsilon spent", _CLIENT),
+    "merge": Subcommand("add up the tally files of several collectors", _PROTOCOL),
 }

@@ -1,0 +1,202 @@
+"""What the person whose data it is can see and do: status, preview, yes, no, forget. Needs a state, not an app.
+
+The client and the `hubbub` command both go through here, so that both tell the same.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from hubbub.client import reporting
+from hubbub.client.consent import Decision, decisions
+from hubbub.client.memos import MICRO, reserved_micro
+from hubbub.client.reporting import empty_outbox
+from hubbub.client.state import State, get, put, spent_micro
+from hubbub.client.upload import next_due
+from hubbub.protocol.changes import asks_more
+from hubbub.protocol.epoch import epoch_text
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.rules import Invalid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How things stand, for people and for programs. What is spent is never given back."""
+
+    app: str
+    mode: str
+    rule: str
+    rules: tuple[Decision, ...]
+    state_directory: str
+    epsilon_spent: float = 0.0
+    epsilon_set_aside: float = 0.0
+    lifetime_epsilon: float | None = None
+    reports_in_the_making: int = 0
+    batches_waiting: int = 0
+    reports_waiting: int = 0
+    next_send: float | None = None
+    failures: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    set_aside: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        rules = [decision._asdict() for decision in self.rules]
+        return {**asdict(self), "rules": rules, "set_aside": list(self.set_aside)}
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A message that waits, or is still in the making: all that would leave. `body` is empty while it is being made."""
+
+    every: str
+    epoch: str
+    not_before: float | None
+    reports: tuple[dict[str, Any], ...]
+    body: bytes = b""
+
+
+def rules_for(
+    environ: Mapping[str, str], state: State, registry: Registry | None, test_run: bool
+) -> tuple[Decision, ...]:
+    """What every rule says about this state, the stored answer first. Raises `Busy` and `Unusable`."""
+    answer, lapsed = None, None
+    if state.exists():
+        with state.transaction() as db:
+            answer, lapsed = stored_answer(db, registry)
+    rules = tuple(decisions(environ, answer, test_run))
+    return rules if lapsed is None else (lapsed, *rules[1:])
+
+
+def stored_answer(db: sqlite3.Connection, registry: Registry | None) -> tuple[str | None, Decision | None]:
+    """What the person said, and whether it no longer holds because the app now asks more."""
+    answer = get(db, "answer")
+    if answer == "yes" and registry is not None:
+        return answer, _lapse(get(db, "agreed", ""), registry.source)
+    return answer, None
+
+
+@lru_cache(maxsize=8)
+def _lapse(agreed: str, current: str) -> Decision | None:
+    if agreed == current:
+        return None
+    try:
+        more = asks_more(Registry.parse(agreed), Registry.parse(current))
+    except Invalid:
+        return Decision("local", "the registry you agreed to can no longer be read, so you must be asked again")
+    if not more:
+        return None
+    first = f"{more[0].metric} {more[0].text}".strip()
+    return Decision("local", f"the app asks more than you agreed to, so you must be asked again: {first}")
+
+
+def say_yes(state: State, registry: Registry, now: float) -> None:
+    """Agree to this registry. Reporting starts with the next epoch; agreeing again changes nothing."""
+    with state.transaction() as db:
+        answer, lapsed = stored_answer(db, registry)
+        if answer == "yes" and lapsed is None:
+            return
+        put(db, "answer", "yes")
+        put(db, "agreed", registry.source)
+        put(db, "answered_at", now)
+
+
+def say_no(state: State) -> None:
+    """Decline. What was made and not yet sent is deleted."""
+    with state.transaction(durable=True) as db:
+        put(db, "answer", "no")
+        empty_outbox(db)
+
+
+def forget(state: State) -> float:
+    """Delete all but one number, what was spent, which is returned; it still counts if the person ever agrees again."""
+    with state.transaction(durable=True) as db:
+        spent = spent_micro(db)
+        reporting.forget(db, spent)
+    state.shred()
+    return spent / MICRO
+
+
+def agreed_registry(state: State) -> Registry | None:
+    """The registry the person agreed to, if any."""
+    if not state.exists():
+        return None
+    with state.transaction() as db:
+        source = get(db, "agreed")
+    return Registry.parse(source) if source else None
+
+
+def describe(
+    state: State,
+    decision: Decision,
+    rules: tuple[Decision, ...],
+    app: str,
+    unsaved: Mapping[str, int] | None = None,
+    readable: bool = True,
+) -> Status:
+    """The status of a state, whether it exists or not. One that is not `readable` is described from outside."""
+    status: dict[str, Any] = {
+        "app": app,
+        "mode": decision.mode,
+        "rule": decision.rule,
+        "rules": rules,
+        "state_directory": str(state.directory),
+        "set_aside": tuple(str(path) for why in ("copied", "corrupt") for path in state.set_aside(why)),
+        "counts": dict(unsaved or {}),
+    }
+    if readable and state.path.exists():
+        with state.transaction() as db:
+            status |= _facts(db)
+            for name, number in db.execute("SELECT name, number FROM counts"):
+                status["counts"][name] = status["counts"].get(name, 0) + number
+    return Status(**status)
+
+
+def _facts(db: sqlite3.Connection) -> dict[str, Any]:
+    (making,) = db.execute("SELECT count(*) FROM reports").fetchone()
+    batches, reports = db.execute("SELECT count(*), coalesce(sum(reports), 0) FROM outbox").fetchone()
+    lifetime = get(db, "lifetime")
+    return {
+        "epsilon_spent": spent_micro(db) / MICRO,
+        "epsilon_set_aside": reserved_micro(db) / MICRO,
+        "lifetime_epsilon": None if lifetime is None else lifetime / MICRO,
+        "reports_in_the_making": making,
+        "batches_waiting": batches,
+        "reports_waiting": reports,
+        "next_send": next_due(db),
+        "failures": int(get(db, "failures", 0)),
+    }
+
+
+def pending(state: State, registry: Registry | None) -> list[Pending]:
+    """Every message that waits or is in the making, oldest first."""
+    if not state.exists():
+        return []
+    names = {metric.metric_hash: metric.name for metric in registry or ()}
+    with state.transaction() as db:
+        waiting = db.execute("SELECT every, epoch, not_before, body FROM outbox ORDER BY not_before").fetchall()
+        making = db.execute("SELECT every, epoch, metric_hash, cohort, bits FROM reports ORDER BY epoch").fetchall()
+    found = [
+        Pending(every, epoch_text(every, epoch), not_before, _reports_in(body, registry), body)
+        for every, epoch, not_before, body in waiting
+    ]
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for every, epoch, metric_hash, cohort, bits in making:
+        row = {"metric": names.get(metric_hash, metric_hash), "cohort": cohort, "bits": bits.hex()}
+        groups.setdefault((every, epoch), []).append(row)
+    found += [Pending(every, epoch_text(every, epoch), None, tuple(rows)) for (every, epoch), rows in groups.items()]
+    return found
+
+
+def _reports_in(body: bytes, registry: Registry | None) -> tuple[dict[str, Any], ...]:
+    from hubbub.protocol.refusal import Refused
+    from hubbub.protocol.report import by_short_hash, to_json, unpack
+
+    try:
+        reports = to_json(unpack(body, by_short_hash(registry or ())))["reports"]
+    except Refused:  # of an older registry: the bytes themselves are shown
+        return ()
+    return tuple({key: report[key] for key in ("metric", "cohort", "bits")} for report in reports)

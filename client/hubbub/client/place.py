@@ -1,0 +1,64 @@
+"""Where an app's state lives on this machine, and whether it would last there.
+
+State that does not last must send nothing: an install that forgets its memos answers afresh and can be averaged.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def state_directory(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None = None) -> Path:
+    """The directory of one app: the one given, $HUBBUB_STATE/<app>, or the platform's place for state."""
+    if given is not None:
+        return Path(given)
+    if environ.get("HUBBUB_STATE"):
+        return Path(environ["HUBBUB_STATE"]) / app
+    home = Path(environ.get("HOME") or environ.get("USERPROFILE") or Path.home())
+    if sys.platform == "win32":
+        return Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "hubbub" / app
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / "hubbub" / app
+    return Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "hubbub" / app
+
+
+def is_explicit(environ: Mapping[str, str], given: str | os.PathLike[str] | None) -> bool:
+    """Whether somebody chose the place, and so knows that it lasts."""
+    return given is not None or bool(environ.get("HUBBUB_STATE"))
+
+
+def in_container(environ: Mapping[str, str], root: Path = Path("/")) -> bool:
+    """Whether this process lives in a container, whose files usually die with it."""
+    return (
+        (root / ".dockerenv").exists()
+        or (root / "run" / ".containerenv").exists()
+        or bool(environ.get("KUBERNETES_SERVICE_HOST"))
+        or bool(environ.get("container"))
+    )
+
+
+def machine_id() -> str:
+    """What the system calls this machine; empty where it has no such name. Stays on the machine."""
+    if sys.platform == "win32":
+        return _windows_machine_guid()
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        try:
+            return Path(path).read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+    return ""
+
+
+def _windows_machine_guid() -> str:
+    if sys.platform != "win32":
+        return ""
+    import winreg
+
+    try:
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SOFTWARE\Microsoft\Cryptography") as key:
+            return str(winreg.QueryValueEx(key, "MachineGuid")[0])
+    except OSError:
+        return ""
