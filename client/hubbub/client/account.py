@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from hubbub.client import reporting
 from hubbub.client.consent import Decision, decisions
 from hubbub.client.memos import MICRO, reserved_micro
 from hubbub.client.reporting import empty_outbox
-from hubbub.client.state import State, get, put, spent_micro
+from hubbub.client.state import INSISTENCE, State, facts, get, put, spent_micro
 from hubbub.client.upload import next_due
-from hubbub.protocol.changes import asks_more
 from hubbub.protocol.epoch import epoch_text
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.rules import Invalid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class Status(NamedTuple):
     """How things stand, for people and for programs. What is spent is never given back."""
 
     app: str
@@ -40,16 +38,15 @@ class Status:
     reports_waiting: int = 0
     next_send: float | None = None
     failures: int = 0
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = MappingProxyType({})
     set_aside: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         rules = [decision._asdict() for decision in self.rules]
-        return {**asdict(self), "rules": rules, "set_aside": list(self.set_aside)}
+        return {**self._asdict(), "rules": rules, "counts": dict(self.counts), "set_aside": list(self.set_aside)}
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(NamedTuple):
     """A message that waits, or is still in the making: all that would leave. `body` is empty while it is being made."""
 
     every: str
@@ -66,16 +63,16 @@ def rules_for(
     answer, lapsed = None, None
     if state.exists():
         with state.transaction() as db:
-            answer, lapsed = stored_answer(db, registry)
+            answer, lapsed = stored_answer(facts(db), registry)
     rules = tuple(decisions(environ, answer, test_run))
     return rules if lapsed is None else (lapsed, *rules[1:])
 
 
-def stored_answer(db: sqlite3.Connection, registry: Registry | None) -> tuple[str | None, Decision | None]:
+def stored_answer(known: Mapping[str, Any], registry: Registry | None) -> tuple[str | None, Decision | None]:
     """What the person said, and whether it no longer holds because the app now asks more."""
-    answer = get(db, "answer")
+    answer = known.get("answer")
     if answer == "yes" and registry is not None:
-        return answer, _lapse(get(db, "agreed", ""), registry.source)
+        return answer, _lapse(known.get("agreed", ""), registry.source)
     return answer, None
 
 
@@ -83,6 +80,8 @@ def stored_answer(db: sqlite3.Connection, registry: Registry | None) -> tuple[st
 def _lapse(agreed: str, current: str) -> Decision | None:
     if agreed == current:
         return None
+    from hubbub.protocol.changes import asks_more  # here: only an upgrade needs it
+
     try:
         more = asks_more(Registry.parse(agreed), Registry.parse(current))
     except Invalid:
@@ -95,8 +94,8 @@ def _lapse(agreed: str, current: str) -> Decision | None:
 
 def say_yes(state: State, registry: Registry, now: float) -> None:
     """Agree to this registry. Reporting starts with the next epoch; agreeing again changes nothing."""
-    with state.transaction() as db:
-        answer, lapsed = stored_answer(db, registry)
+    with state.transaction(patience=INSISTENCE) as db:
+        answer, lapsed = stored_answer(facts(db), registry)
         if answer == "yes" and lapsed is None:
             return
         put(db, "answer", "yes")
@@ -106,14 +105,14 @@ def say_yes(state: State, registry: Registry, now: float) -> None:
 
 def say_no(state: State) -> None:
     """Decline. What was made and not yet sent is deleted."""
-    with state.transaction(durable=True) as db:
+    with state.transaction(durable=True, patience=INSISTENCE) as db:
         put(db, "answer", "no")
         empty_outbox(db)
 
 
 def forget(state: State) -> float:
     """Delete all but one number, what was spent, which is returned; it still counts if the person ever agrees again."""
-    with state.transaction(durable=True) as db:
+    with state.transaction(durable=True, patience=INSISTENCE) as db:
         spent = spent_micro(db)
         reporting.forget(db, spent)
     state.shred()

@@ -13,8 +13,9 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Self
 
 from hubbub.client import account
@@ -23,8 +24,8 @@ from hubbub.client.consent import Decision, is_test_run, most_restrictive
 from hubbub.client.place import in_container, is_explicit, state_directory
 from hubbub.client.reporting import Reporter, empty_outbox, is_expired
 from hubbub.client.respond import Random, respond
-from hubbub.client.state import Busy, State, Unusable, add_counts
-from hubbub.client.upload import next_due, prune, send_due
+from hubbub.client.state import Busy, State, Unusable, add_counts, facts, get
+from hubbub.client.upload import back_off, checked_endpoint, next_due, prune, send_due
 from hubbub.protocol.encoding import ABSENT, WrongValue, encode
 from hubbub.protocol.epoch import epoch_of, epoch_text
 from hubbub.protocol.fields import unknown_key
@@ -62,18 +63,17 @@ class Client:
         self.registry = registry if isinstance(registry, Registry) else Registry.load(registry)
         if not self.registry.source:
             raise ValueError("a client needs a registry that was read from TOML, got one made in code")
-        self.endpoint = _checked_endpoint(endpoint)
+        self.endpoint = checked_endpoint(endpoint)
         self._strict, self._background = strict, background
         self._clock, self._random = clock, random
         self._delay = send_delay or _random_delay
         self._environ = dict(os.environ)
-        directory = state_directory(self.registry.app, self._environ, state_dir)
-        self._state = State(directory)
-        self._explicit = is_explicit(self._environ, state_dir)
+        self._state, self._placeless = _place(self.registry.app, self._environ, state_dir)
         self._test_run = is_test_run(self._environ, sys.modules)
         self._counts: Counter[str] = Counter()
         self._said: set[str] = set()
         self._epochs: tuple[int, ...] = ()
+        self._since: float | None = None
         self._answered: set[tuple[str, int]] = set()
         self._shown: dict[str, int] = {}
         self._next_due: float | None = None
@@ -88,11 +88,13 @@ class Client:
         """Answer a metric for its current epoch. The first answer of an epoch counts; later ones change nothing."""
         for observe in _observers:
             observe(self, name, value)
+        if not isinstance(name, str):
+            return self._mistake(f"record: the name must be a string, got {type(name).__name__}", "unknown_metric")
         metric = self.registry.metrics.get(name)
         if metric is None:
             return self._mistake(f"record({name!r}): {unknown_key(name, self.registry.metrics)}", "unknown_metric")
         try:
-            with self._never_raising():
+            with self._never_raising(dropping=True):
                 self._record(metric, value)
                 self._send_in_background()
         except WrongValue as error:
@@ -100,12 +102,14 @@ class Client:
 
     def consent(self, agreed: bool) -> None:
         """Keep the person's answer. After a yes, reporting starts with the next epoch; a no empties the outbox."""
-        if not self._test_run and not self._would_not_last():
-            with self._never_raising():
+        if not self._test_run and not self._placeless:
+            try:
                 if agreed:
                     account.say_yes(self._state, self.registry, self._clock())
                 else:
                     account.say_no(self._state)
+            except (Busy, Unusable) as error:
+                return self._give_up(f"the answer could not be kept: {error}")
         self._decide()
         self._advance()
 
@@ -129,12 +133,7 @@ class Client:
         """Send what is due and wait for it, at most so long. True if nothing that is due remains."""
         deadline = time.monotonic() + timeout
         self._advance()
-        if self._may_send() and not self._nothing_due():
-            if self._background:
-                self._start_sender()
-            else:
-                self._send(deadline)
-        self._await_sender(deadline)
+        self._send_until(deadline)
         return not self._may_send() or self._nothing_due()
 
     async def aflush(self, timeout: float = 10.0) -> bool:
@@ -146,19 +145,23 @@ class Client:
     def forget(self) -> None:
         """Delete identity, memos and outbox, answer no, keep one number: the epsilon spent."""
         self._counts.clear()
-        with self._never_raising():
-            if not self._test_run:
+        try:
+            if not self._test_run and (self._state.exists() or not self._placeless):
                 account.forget(self._state)
+        except (Busy, Unusable) as error:
+            return self._give_up(f"the state could not be wiped: {error}")
         self._decide()
 
     def close(self) -> None:
         """Finish: send what is due if that was working, for at most two seconds, and let go of the state."""
         _clients.discard(self)
         deadline = time.monotonic() + EXIT_PATIENCE
-        if self._may_send() and not self._nothing_due() and not self._last_attempt_failed():
-            with self._never_raising():
-                self._send(deadline)
-        self._await_sender(deadline)
+        self._advance()
+        if self._may_send() and not self._last_attempt_failed():
+            self._send_until(deadline)
+            if self._sender_lives():  # what is left behind has failed: the next exit shall not wait for it again
+                with self._never_raising(), self._state.transaction() as db:
+                    back_off(db, self._clock(), self._random)
         self._state.close()
 
     def __enter__(self) -> Self:
@@ -176,6 +179,12 @@ class Client:
     def _record(self, metric: Metric, value: Any) -> None:
         now = self._clock()
         epoch = epoch_of(metric.every, now)
+        if self._strict:
+            encode(metric.shape, value, 0)  # a mistake is one, whether or not this record would count
+        if self._undecided:
+            self._decide()
+            if self._undecided:
+                raise Busy
         if is_expired(metric, epoch):
             self._counts["expired"] += 1
         elif self.mode != "on":
@@ -198,7 +207,9 @@ class Client:
             reporter.report(metric, encoded, epoch)
 
     def _advance(self) -> None:
-        """Note that the app runs now, and seal what is over."""
+        """Note that the app runs now, seal what is over, save what was counted."""
+        if self._undecided:
+            self._decide()
         if self.mode == "on":
             with self._never_raising(), self._session(self._clock()):
                 pass
@@ -210,22 +221,24 @@ class Client:
         unsaved, self._counts = self._counts, Counter()
         try:
             with self._state.transaction() as db:
-                answer, lapsed = account.stored_answer(db, self.registry)
+                known = facts(db)
+                answer, lapsed = account.stored_answer(known, self.registry)
                 if answer != "yes" or lapsed is not None:
                     raise _Withdrawn  # by another process, since we looked
-                reporter = Reporter.begin(db, self.registry, self._random, Counter())
+                reporter = Reporter(db, known, self.registry, self._random)
                 if epochs != self._epochs:
+                    reporter.open_epochs(now if self._since is None else self._since, now)
                     reporter.seal_past_epochs(now, self._delay)
-                    reporter.open_epochs(now)
                     prune(db, now)
+                    self._next_due = next_due(db)
                 yield reporter
                 add_counts(db, reporter.counts + unsaved)
-                self._next_due = next_due(db)
         except BaseException:
             self._counts.update(unsaved)
             raise
         if epochs != self._epochs:
             self._epochs = epochs
+            self._since = now
             self._answered.clear()
 
     # -- sending
@@ -236,6 +249,15 @@ class Client:
     def _send_in_background(self) -> None:
         if self._background and self._may_send() and self._next_due is not None and self._next_due <= self._clock():
             self._start_sender()
+
+    def _send_until(self, deadline: float) -> None:
+        """On a thread where there may be one: a slow resolver or an answer that drips cannot hold the caller then."""
+        if self._may_send() and not self._nothing_due():
+            if self._background:
+                self._start_sender()
+            else:
+                self._send(deadline)
+        self._await_sender(deadline)
 
     def _start_sender(self) -> None:
         """A thread for as long as something is due. It may fail to start while Python shuts down: nothing is lost."""
@@ -264,28 +286,34 @@ class Client:
         return self._next_due is None or self._next_due > self._clock()
 
     def _last_attempt_failed(self) -> bool:
-        with suppress(Busy, Unusable):
-            return self.status().failures > 0
+        with suppress(Busy, Unusable), self._state.transaction() as db:
+            return int(get(db, "failures", 0)) > 0
         return True
 
     # -- modes, mistakes, examples
 
     def _decide(self) -> None:
         self._rules: tuple[Decision, ...]
-        if self._would_not_last():
-            self._switch_off("this is a container, and no state directory was given that would outlive it")
-            return
+        self._undecided = False
+        if self._placeless:
+            return self._switch_off(self._placeless)
         try:
             self._rules = account.rules_for(self._environ, self._state, self.registry, self._test_run)
-        except (Busy, Unusable) as error:
-            self._switch_off(str(error) or "the state is busy")
-            return
+        except Busy:
+            self._undecided = True  # until the next record
+            return self._switch_off("the state is busy just now")
+        except Unusable as error:
+            return self._give_up(str(error))
         self._decision = most_restrictive(self._rules)
         if self.mode != "on" and not self._test_run:
             self._leave()
         elif self.mode == "on" and self.endpoint is None:
             self._decision = Decision("local", "the app gave no endpoint to send to")
             self._rules = (*self._rules, self._decision)
+
+    def _give_up(self, why: str) -> None:
+        self._switch_off(why)
+        self._say_once(why)
 
     def _switch_off(self, why: str) -> None:
         self._decision = Decision("off", why)
@@ -297,22 +325,20 @@ class Client:
             with suppress(Busy, Unusable), self._state.transaction() as db:
                 empty_outbox(db)
 
-    def _would_not_last(self) -> bool:
-        return not self._explicit and in_container(self._environ)
-
     @contextmanager
-    def _never_raising(self) -> Iterator[None]:
-        """What the disk does must not reach the app. A record that could not be kept is counted."""
+    def _never_raising(self, dropping: bool = False) -> Iterator[None]:
+        """What the disk does must not reach the app. A record that is dropped for it is counted."""
         try:
             yield
         except _Withdrawn:
             self._decide()
         except Busy:
-            self._counts["dropped_busy"] += 1
+            if dropping:
+                self._counts["dropped_busy"] += 1
         except Unusable as error:
-            self._counts["dropped_state"] += 1
-            self._switch_off(str(error))
-            self._say_once(str(error))
+            if dropping:
+                self._counts["dropped_state"] += 1
+            self._give_up(str(error))
 
     def _mistake(self, message: str, count: str) -> None:
         """The programmer's: raised under `strict`, otherwise logged once and counted."""
@@ -357,17 +383,15 @@ def _random_delay(span: float) -> float:
     return span * int.from_bytes(os.urandom(6), "little") / 2**48
 
 
-def _checked_endpoint(endpoint: str | None) -> str | None:
-    """https, or http on this machine: reports are noisy, but who sends them is not."""
-    if endpoint is None:
-        return None
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(endpoint)
-    local = parts.hostname in ("localhost", "::1") or (parts.hostname or "").startswith("127.")
-    if parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and local)):
-        return endpoint
-    raise ValueError(f"endpoint must be an https URL, or http on this machine, got {endpoint!r}")
+def _place(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None) -> tuple[State, str]:
+    """The state, and why it would not last there, if so."""
+    try:
+        state = State(state_directory(app, environ, given))
+    except OSError as error:
+        return State(Path(os.devnull, app)), str(error)
+    if not is_explicit(environ, given) and in_container(environ):
+        return state, "this is a container, and no state directory was given that would outlive it"
+    return state, ""
 
 
 atexit.register(_close_all)

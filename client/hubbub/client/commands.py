@@ -16,7 +16,7 @@ from typing import Any
 from hubbub.client import account
 from hubbub.client.account import Pending, Status
 from hubbub.client.consent import Decision, is_test_run, most_restrictive
-from hubbub.client.place import state_directory
+from hubbub.client.place import in_container, is_explicit, state_directory
 from hubbub.client.respond import draw_bits, draw_memo
 from hubbub.client.state import Busy, State, Unusable
 from hubbub.protocol.encoding import WrongValue, encode
@@ -84,11 +84,19 @@ def _status(arguments: Namespace) -> Status:
     state = _state(arguments)
     try:
         registry = account.agreed_registry(state)
-        rules = account.rules_for(os.environ, state, registry, is_test_run(os.environ, sys.modules))
+        rules = _rules(arguments, state, registry)
         return account.describe(state, most_restrictive(rules), rules, _app(arguments, registry))
     except (Busy, Unusable) as error:
-        why = Decision("off", str(error) or "the state is busy")
+        why = Decision("off", str(error))
         return account.describe(state, why, (why,), _app(arguments, None), readable=False)
+
+
+def _rules(arguments: Namespace, state: State, registry: Registry | None) -> tuple[Decision, ...]:
+    """What the app's client would go by here; whether this release of it asks more, only the app itself can know."""
+    rules = account.rules_for(os.environ, state, registry, is_test_run(os.environ, sys.modules))
+    if not is_explicit(os.environ, arguments.state) and in_container(os.environ):
+        rules = (Decision("off", "this is a container, and no state directory was given that would outlive it"), *rules)
+    return rules
 
 
 # --- preview ------------------------------------------------------------------------------------------------------
@@ -139,6 +147,7 @@ def _pending_to_json(message: Pending) -> dict[str, Any]:
 def add_on(parser: ArgumentParser) -> None:
     _add_state(parser, "hubbub on --app org.example.editor --metrics metrics.toml")
     parser.add_argument("--metrics", metavar="FILE", help="the app's metrics.toml, to see and agree to")
+    _add_json(parser)
 
 
 def run_on(arguments: Namespace) -> int:
@@ -150,34 +159,41 @@ def run_on(arguments: Namespace) -> int:
         if arguments.app and registry.app != arguments.app:
             raise Invalid([f"--metrics must be of the app {arguments.app!r}, got {registry.app!r}"])
         account.say_yes(state, registry, time.time())
-    print(words(registry))
-    print("\nOn. Reporting starts with the next day, week or month. `hubbub off` ends it, `hubbub forget` wipes it.")
-    return 0
+    status = _status(arguments)
+    ends = "Reporting starts with the next day, week or month. `hubbub off` ends it, `hubbub forget` wipes it."
+    but = f"You agreed, but here it stays {status.mode}, because {status.rule}."
+    return _done(arguments, f"{words(registry)}\n\n{f'On. {ends}' if status.mode == 'on' else but}")
 
 
 def add_off(parser: ArgumentParser) -> None:
     _add_state(parser, "hubbub off --app org.example.editor")
+    _add_json(parser)
 
 
 def run_off(arguments: Namespace) -> int:
     with _in_words():
         account.say_no(_state(arguments))
-    print("Off. What waited to be sent is deleted.")
-    return 0
+    return _done(arguments, "Off. What waited to be sent is deleted.")
 
 
 def add_forget(parser: ArgumentParser) -> None:
     _add_state(parser, "hubbub forget --app org.example.editor")
+    _add_json(parser)
 
 
 def run_forget(arguments: Namespace) -> int:
     state = _state(arguments)
     if not state.exists():
-        print(f"There is nothing to forget in {state.directory}.")
-        return 0
+        return _done(arguments, f"There is nothing to forget in {state.directory}.")
     with _in_words():
         spent = account.forget(state)
-    print(f"Forgotten: identity, answers and everything unsent. Off. One number is kept: epsilon {spent:g} is spent.")
+    kept = f"One number is kept: epsilon {spent:g} is spent."
+    return _done(arguments, f"Forgotten: identity, answers and everything unsent. Off. {kept}")
+
+
+def _done(arguments: Namespace, text: str) -> int:
+    """What was done, in words; as JSON, how things stand now."""
+    print(json.dumps(_status(arguments).to_json(), indent=2) if arguments.json else text)
     return 0
 
 

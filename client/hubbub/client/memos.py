@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from hubbub.client.respond import Random, draw_memo
 from hubbub.client.state import get, put
@@ -24,8 +24,7 @@ from hubbub.protocol.registry import Registry
 MICRO = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """What an install adds to its answers: a secret key and one number that places it in every metric's cohorts."""
 
     key: bytes
@@ -48,14 +47,14 @@ class Memo(NamedTuple):
     overflowed: bool = False
 
 
-def identity(db: sqlite3.Connection, random: Random) -> Identity:
+def identity(db: sqlite3.Connection, known: Mapping[str, Any], random: Random) -> Identity:
     """The install's identity; made when there is none. 62 bits of number: its cohorts are uniform beyond notice."""
-    key = get(db, "key")
-    if key is None:
-        key = random(32)
-        put(db, "key", key)
-        put(db, "number", int.from_bytes(random(8), "little") >> 2)
-    return Identity(key, get(db, "number"))
+    if "key" in known:
+        return Identity(known["key"], known["number"])
+    who = Identity(random(32), int.from_bytes(random(8), "little") >> 2)
+    put(db, "key", who.key)
+    put(db, "number", who.number)
+    return who
 
 
 def answer(db: sqlite3.Connection, who: Identity, metric: Metric, mask: int, epoch: int, random: Random) -> Memo:
@@ -106,10 +105,7 @@ def reserve(db: sqlite3.Connection, registry: Registry) -> None:
     Metrics are served in the order of the registry, all slots or none, so what is left out depends on the registries
     this install has seen and on nothing else. The smallest lifetime budget ever seen counts.
     """
-    mark = hashlib.blake2b(registry.source.encode(), digest_size=16).digest()
-    if get(db, "reserved_for") == mark:
-        return
-    put(db, "reserved_for", mark)
+    put(db, "reserved_for", registry.mark)
     limit = min(int(registry.lifetime_epsilon * MICRO), get(db, "lifetime", 1 << 62))
     put(db, "lifetime", limit)
     room = limit - reserved_micro(db)

@@ -12,17 +12,25 @@ from pathlib import Path
 
 
 def state_directory(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None = None) -> Path:
-    """The directory of one app: the one given, $HUBBUB_STATE/<app>, or the platform's place for state."""
+    """The directory of one app: the one given, $HUBBUB_STATE/<app>, or the platform's place for state. Raises OSError
+    where the platform has none, because the user has no home."""
     if given is not None:
         return Path(given)
     if environ.get("HUBBUB_STATE"):
         return Path(environ["HUBBUB_STATE"]) / app
-    home = Path(environ.get("HOME") or environ.get("USERPROFILE") or Path.home())
+    home = _home(environ)
     if sys.platform == "win32":
         return Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "hubbub" / app
     if sys.platform == "darwin":
         return home / "Library" / "Application Support" / "hubbub" / app
     return Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "hubbub" / app
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    try:
+        return Path(environ.get("HOME") or environ.get("USERPROFILE") or Path.home())
+    except RuntimeError:
+        raise OSError("no home directory is known, and no state directory was given") from None
 
 
 def is_explicit(environ: Mapping[str, str], given: str | os.PathLike[str] | None) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
-from hubbub.client.memos import Identity, answer, identity, reserve, slots_reserved, slots_used
+from hubbub.client.memos import answer, identity, reserve, slots_reserved, slots_used
 from hubbub.client.respond import Random, draw_bits
 from hubbub.client.state import get, put
 from hubbub.protocol.encoding import ABSENT, Encoded, encode
@@ -22,30 +22,26 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import BATCH_ID_BYTES, Batch, Report, pack
 
 DAY = 86_400
-KEEP_EPOCHS = 1000
-"""How many closed epochs are remembered, so that a clock set back cannot make a second report for one of them."""
+LONGEST_RUN = 28 * DAY
+"""Seconds for which an app is believed to have run without a word; more is a clock that was set ahead."""
 
 
-@dataclass(frozen=True, slots=True)
 class Reporter:
-    """One app's registry on one install, within one transaction."""
+    """One app's registry on one install, within one transaction. `known` are the small facts of the state."""
 
-    db: sqlite3.Connection
-    registry: Registry
-    who: Identity
-    random: Random
-    counts: Counter[str]
-
-    @classmethod
-    def begin(cls, db: sqlite3.Connection, registry: Registry, random: Random, counts: Counter[str]) -> Reporter:
-        reserve(db, registry)
-        return cls(db, registry, identity(db, random), random, counts)
+    def __init__(self, db: sqlite3.Connection, known: Mapping[str, Any], registry: Registry, random: Random) -> None:
+        self.db, self.registry, self.random = db, registry, random
+        if known.get("reserved_for") != registry.mark:
+            reserve(db, registry)
+        self.who = identity(db, known, random)
+        self.answered_at: float = known.get("answered_at", 0.0)
+        self.counts: Counter[str] = Counter()
 
     def asked(self, metric: Metric, epoch: int) -> bool:
         """Whether this epoch reports this metric: after the answer yes, before its end, within the budget, and for
         `once` only if it has never been. None of it depends on values."""
         return (
-            epoch > epoch_of(metric.every, get(self.db, "answered_at", 0.0))
+            epoch > epoch_of(metric.every, self.answered_at)
             and not is_expired(metric, epoch)
             and slots_reserved(self.db, metric) > 0
             and (metric.every != "once" or slots_used(self.db, metric) == 0 or self.has_report(metric, epoch))
@@ -55,12 +51,15 @@ class Reporter:
         query = "SELECT 1 FROM reports WHERE metric_hash = ? AND epoch = ?"
         return self.db.execute(query, (metric.metric_hash, epoch)).fetchone() is not None
 
-    def open_epochs(self, now: float) -> None:
-        """Note that the app runs in the epochs of this moment."""
+    def open_epochs(self, since: float, now: float) -> None:
+        """Note that the app has run in every epoch since then. In those without a record it ran as well: were they
+        left out, a message would tell that something was recorded."""
+        if not now - LONGEST_RUN <= since <= now:
+            since = now
         for every in self.registry.cadences:
-            epoch = epoch_of(every, now)
-            if epoch > epoch_of(every, get(self.db, "answered_at", 0.0)):
-                self.db.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?, 0)", (every, epoch))
+            first = max(epoch_of(every, since), epoch_of(every, self.answered_at) + 1)
+            epochs = [(every, epoch) for epoch in range(first, epoch_of(every, now) + 1)]
+            self.db.executemany("INSERT OR IGNORE INTO epochs VALUES (?, ?, 0)", epochs)
 
     def is_open(self, every: str, epoch: int) -> bool:
         query = "SELECT 1 FROM epochs WHERE every = ? AND epoch = ? AND sealed = 0"
@@ -81,14 +80,13 @@ class Reporter:
         self.counts["overflowed"] += memo.overflowed
 
     def seal_past_epochs(self, now: float, delay: Callable[[float], float]) -> None:
-        """Turn every epoch that is over into a batch that waits for its sending time."""
+        """Turn every epoch that is over into a batch that waits for its sending time. Sealed epochs are remembered for
+        ever: whatever the clock does, none is reported twice."""
         for every in self.registry.cadences:
             current = epoch_of(every, now)
             query = "SELECT epoch FROM epochs WHERE every = ? AND epoch < ? AND sealed = 0 ORDER BY epoch"
             for (epoch,) in self.db.execute(query, (every, current)).fetchall():
                 self._seal(every, epoch, delay)
-            forgotten = (every, current - KEEP_EPOCHS)
-            self.db.execute("DELETE FROM epochs WHERE every = ? AND epoch < ? AND sealed = 1", forgotten)
 
     def _seal(self, every: str, epoch: int, delay: Callable[[float], float]) -> None:
         reports = [self._final_report(metric, epoch) for metric in self._asked(every, epoch)]

@@ -53,8 +53,10 @@ def carry_bits(sent: int, width: int, units: Units, words: Sequence[int]) -> int
     random number; one number serves both thresholds, because a position looks at one of them only."""
     when_one, when_zero = units
     everywhere = (1 << width) - 1
-    arrived = sent & _set_with(when_one, words, everywhere) | ~sent & _set_with(when_zero, words, everywhere)
-    return arrived & everywhere
+    if when_one + when_zero == UNITS:  # symmetric: to arrive wrong is to be flipped, whatever was sent
+        return (sent ^ _set_with(when_zero, words, everywhere)) & everywhere
+    ones, zeros = _set_with(when_one, words, everywhere), _set_with(when_zero, words, everywhere)
+    return (sent & ones | ~sent & zeros) & everywhere
 
 
 def carry_category(sent: int, width: int, units: Units, number: int) -> int:
@@ -74,10 +76,10 @@ def _set_with(numerator: int, words: Sequence[int], everywhere: int) -> int:
     lowest digit, with random digits r (their complements are as random, and save a NOT): where t has 1 the answer is
     r or the answer so far, where t has 0 it is r and the answer so far.
     """
-    if numerator == UNITS:
-        return everywhere
-    below = 0
-    for word in words:
-        below = below | word if numerator & 1 else below & word
-        numerator >>= 1
+    if numerator in (0, UNITS):
+        return everywhere if numerator else 0
+    lowest = (numerator & -numerator).bit_length() - 1  # up to here the threshold's digits are 0, and so is the answer
+    below = words[lowest]
+    for i in range(lowest + 1, PRECISION):
+        below = below | words[i] if numerator >> i & 1 else below & words[i]
     return below

@@ -12,7 +12,8 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,12 @@ from hubbub.client.place import machine_id
 
 PATIENCE = 0.1
 """Seconds to wait for a lock before the record is dropped and counted."""
+
+INSISTENCE = 2.0
+"""Seconds to wait for a lock with what must not be dropped: the person's own word, and what became of a message."""
+
+MAX_OPEN = 64
+"""Connections that one process keeps open; each needs three files. Simulations have thousands of clients."""
 
 SCHEMA = 1
 FILE = "state.db"
@@ -50,6 +57,9 @@ CREATE TABLE counts (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROW
 class Busy(Exception):
     """Somebody else holds the state; the caller drops what it wanted."""
 
+    def __init__(self) -> None:
+        super().__init__("the state is busy")
+
 
 class Unusable(Exception):
     """The state cannot be kept here; the message says why. Nothing may be sent."""
@@ -63,7 +73,8 @@ class State:
         self.path = directory / FILE
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
-        _live.add(self)
+        with _fork_lock:
+            _live.add(self)
 
     def exists(self) -> bool:
         """Whether there is anything to open. A file set aside as corrupt counts: what it spent is unknown."""
@@ -74,12 +85,12 @@ class State:
         return sorted(self.directory.glob(f"state.{why}-*.db"))
 
     @contextmanager
-    def transaction(self, durable: bool = False) -> Iterator[sqlite3.Connection]:
+    def transaction(self, durable: bool = False, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
         """All or nothing. `durable` also waits for the disk: everything committed before is then safe as well.
 
-        Raises `Busy` if a lock is held for longer than `PATIENCE`, `Unusable` if the file cannot be used.
+        Raises `Busy` if a lock is held for longer than `patience`, `Unusable` if the file cannot be used.
         """
-        if not self._lock.acquire(timeout=PATIENCE):
+        if not self._lock.acquire(timeout=patience):
             raise Busy
         try:
             with self._errors_in_words():
@@ -87,26 +98,41 @@ class State:
                 if durable:
                     db.execute("PRAGMA synchronous = FULL")  # a synced commit syncs the whole log before it
                 try:
-                    db.execute("BEGIN IMMEDIATE")
+                    self._begin(db, patience)
                     try:
                         yield db
+                        db.execute("COMMIT")
                     except BaseException:
                         if db.in_transaction:  # a full disk has rolled back already
                             db.execute("ROLLBACK")
                         raise
-                    db.execute("COMMIT")
                 finally:
                     if durable:
                         db.execute("PRAGMA synchronous = NORMAL")
         finally:
             self._lock.release()
 
+    def _begin(self, db: sqlite3.Connection, patience: float) -> None:
+        if patience == PATIENCE:
+            db.execute("BEGIN IMMEDIATE")
+            return
+        db.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        finally:
+            db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
+
     def shred(self) -> None:
-        """Make deleted rows unrecoverable from the file. (They are overwritten when deleted; this empties the log.)"""
+        """Make deleted rows unrecoverable from the file. (They are overwritten when deleted; this empties the log.)
+        Files that were copied from elsewhere hold an identity and memos too, so they go as well."""
         with self._lock, self._errors_in_words():
             db = self._open()
             db.execute("VACUUM")
-            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            (busy, *_) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise Busy
+            for path in self.set_aside("copied"):
+                path.unlink(missing_ok=True)
 
     def close(self) -> None:
         with self._lock:
@@ -132,64 +158,80 @@ class State:
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
-        self._make_file()
+        _make_room()
+        if not self.path.exists():
+            self._make()
         db = _connect(self.path)
         try:
             (version,) = db.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                self._make_tables(db)
-            elif version != SCHEMA:
+            if version == 0:  # it was made with tables in it
+                raise sqlite3.DatabaseError("malformed: nothing is left in the file")
+            if version != SCHEMA:
                 raise Unusable(f"{self.path} must have schema {SCHEMA}, got {version}: it is of another hubbub")
-            if not self._is_home(db):
+            if get(db, "home") != _home(self.path):
                 db = self._leave_copy_behind(db)
         except BaseException:
             db.close()
             raise
+        _opened.append(weakref.ref(self))
         return db
 
-    def _make_file(self) -> None:
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def _make(self) -> None:
+        beside = self._make_beside()
         try:
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        except FileExistsError:
-            return
+            with suppress(FileExistsError):  # another process was faster
+                os.link(beside, self.path)
+        finally:
+            beside.unlink()
+
+    def _make_beside(self, carried: int = 0, lifetime: int | None = None) -> Path:
+        """A new file, to be put into its place whole: an empty one there is never just being made, but was lost."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.name == "posix":
             self.directory.chmod(0o700)
-
-    def _make_tables(self, db: sqlite3.Connection, carried: int = 0) -> None:
-        db.execute("BEGIN IMMEDIATE")
-        if db.execute("PRAGMA user_version").fetchone() == (0,):  # another process may have been faster
+        beside = self.directory / f"state.{os.urandom(8).hex()}.new"
+        os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        db = sqlite3.connect(beside, isolation_level=None)
+        try:
+            db.execute("PRAGMA journal_mode = MEMORY")
+            db.execute("BEGIN")
             for statement in _TABLES.split(";"):
                 db.execute(statement)
-            put(db, "home", self._home())
+            put(db, "home", _home(beside))
             put(db, "carried", carried)
+            if lifetime is not None:
+                put(db, "lifetime", lifetime)
             db.execute(f"PRAGMA user_version = {SCHEMA}")
-        db.execute("COMMIT")
-
-    def _home(self) -> bytes:
-        """Where this file was made. A copy has another inode, or lies on another machine. (Device numbers are left
-        out: they change from boot to boot.)"""
-        place = f"{machine_id()} {self.path.stat().st_ino}"
-        return hashlib.blake2b(place.encode(), digest_size=16).digest()
-
-    def _is_home(self, db: sqlite3.Connection) -> bool:
-        return bool(get(db, "home") == self._home())
+            db.execute("COMMIT")
+        except BaseException:
+            beside.unlink()
+            raise
+        finally:
+            db.close()
+        return beside
 
     def _leave_copy_behind(self, db: sqlite3.Connection) -> sqlite3.Connection:
         """A copied file would report as somebody else, with their memos: start anew, with what it had spent."""
-        carried = spent_micro(db)
-        db.execute("PRAGMA journal_mode = DELETE")  # folds the log into the file, so that one file is the whole
-        db.close()
-        self._rename("copied")
-        self._make_file()
-        fresh = _connect(self.path)
-        self._make_tables(fresh, carried)
-        return fresh
+        beside = self._make_beside(spent_micro(db), get(db, "lifetime"))
+        try:
+            db.execute("PRAGMA journal_mode = DELETE")  # folds the log into the file, so that one file is the whole
+            db.close()
+            os.link(self.path, self._free_name("copied"))
+            beside.replace(
+                self.path
+            )  # at once: no other process ever finds nothing here, and starts with nothing spent
+        finally:
+            beside.unlink(missing_ok=True)
+        return _connect(self.path)
 
-    def _rename(self, why: str) -> Path:
+    def _free_name(self, why: str) -> Path:
         number = 1
         while (aside := self.directory / f"state.{why}-{number}.db").exists():
             number += 1
+        return aside
+
+    def _set_corrupt_aside(self) -> Path:
+        aside = self._free_name("corrupt")
         self.path.rename(aside)
         for suffix in ("-wal", "-shm"):
             extra = self.path.with_name(self.path.name + suffix)
@@ -203,20 +245,25 @@ class State:
     def _errors_in_words(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error) or "busy" in str(error):
-                raise Busy from error
-            self._close()
-            raise Unusable(f"{self.path}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            self._close()
-            if "malformed" not in str(error) and "not a database" not in str(error):
-                raise Unusable(f"{self.path}: {error}") from error
-            aside = self._rename("corrupt")
-            raise Unusable(f"the state was corrupt ({error}) and is set aside as {aside}; nothing is sent") from error
-        except OSError as error:
-            self._close()
-            raise Unusable(f"{error.filename or self.directory}: {error.strerror}") from error
+        except (sqlite3.Error, OSError) as error:
+            raise self._in_words(error) from error
+
+    def _in_words(self, error: sqlite3.Error | OSError) -> Busy | Unusable:
+        said = str(error)
+        if isinstance(error, sqlite3.OperationalError) and ("locked" in said or "busy" in said):
+            return Busy()
+        self._close()
+        if isinstance(error, OSError):
+            return Unusable(f"{error.filename or self.directory}: {error.strerror}")
+        if "malformed" not in said and "not a database" not in said:
+            return Unusable(f"{self.path}: {said}")
+        try:
+            aside = self._set_corrupt_aside()
+        except OSError as why:
+            return Unusable(
+                f"the state is corrupt ({said}) and could not be set aside ({why.strerror}); nothing is sent"
+            )
+        return Unusable(f"the state was corrupt ({said}) and is set aside as {aside}; nothing is sent")
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -228,7 +275,33 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
+def _home(path: Path) -> bytes:
+    """Where a file was made. A copy has another inode, or lies on another machine. (Device numbers are left out: they
+    change from boot to boot.)"""
+    place = f"{machine_id()} {path.stat().st_ino}"
+    return hashlib.blake2b(place.encode(), digest_size=16).digest()
+
+
+def _make_room() -> None:
+    """Close the connections that were opened first; their states open again when they are needed."""
+    while len(_opened) >= MAX_OPEN:
+        state = _opened.popleft()()
+        if state is not None and state._lock.acquire(blocking=False):
+            try:
+                state._close()
+            finally:
+                state._lock.release()
+
+
+_opened: deque[weakref.ref[State]] = deque()
+
+
 # --- small facts --------------------------------------------------------------------------------------------------
+
+
+def facts(db: sqlite3.Connection) -> dict[str, Any]:
+    """All small facts at once: one query where a record would need six."""
+    return dict(db.execute("SELECT name, value FROM meta").fetchall())
 
 
 def get(db: sqlite3.Connection, name: str, default: Any = None) -> Any:
@@ -240,7 +313,7 @@ def put(db: sqlite3.Connection, name: str, value: Any) -> None:
     db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
 
-def add_counts(db: sqlite3.Connection, counts: dict[str, int]) -> None:
+def add_counts(db: sqlite3.Connection, counts: Mapping[str, int]) -> None:
     db.executemany(
         "INSERT INTO counts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET number = number + excluded.number",
         counts.items(),
@@ -258,9 +331,12 @@ def spent_micro(db: sqlite3.Connection) -> int:
 
 _live: weakref.WeakSet[State] = weakref.WeakSet()
 _forking: list[State] = []
+_fork_lock = threading.Lock()
+"""Two threads may fork at once, and a third may make a client meanwhile."""
 
 
 def _before_fork() -> None:
+    _fork_lock.acquire()
     _forking.extend(_live)
     for state in _forking:
         state._lock.acquire()
@@ -271,12 +347,14 @@ def _after_fork_in_parent() -> None:
     for state in _forking:
         state._lock.release()
     _forking.clear()
+    _fork_lock.release()
 
 
 def _after_fork_in_child() -> None:
     for state in _forking:
         state._lock = threading.Lock()  # the threads that waited for the old one do not exist here
     _forking.clear()
+    _fork_lock.release()
 
 
 if hasattr(os, "register_at_fork"):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hubbub.client.respond import Random
-from hubbub.client.state import Busy, State, add_counts, get, put
+from hubbub.client.state import INSISTENCE, State, add_counts, get, put
 from hubbub.protocol.epoch import epoch_start
 from hubbub.protocol.refusal import LATER, PROBLEM_PREFIX, STATUS
 from hubbub.protocol.report import MEDIA_TYPE
@@ -54,7 +54,8 @@ def send_due(state: State, endpoint: str, clock: Callable[[], float], random: Ra
             return True
         left = deadline - time.monotonic()
         outcome = post(endpoint, due.body, due.batch_id, min(TIMEOUT, left)) if left > 0 else None
-        settle_patiently(state, due, outcome, clock(), random)
+        with state.transaction(patience=INSISTENCE) as db:
+            settle(db, due, outcome, clock(), random)
         if outcome is None or outcome.verdict == "failed":
             return False
 
@@ -82,7 +83,11 @@ def next_due(db: sqlite3.Connection) -> float | None:
 
 
 def prune(db: sqlite3.Connection, now: float) -> None:
-    """Keep the outbox within its limits of age, number and size; the oldest go first."""
+    """Keep the outbox within its limits of age, number and size; the oldest go first. Pauses longer than any that is
+    ever made come from a clock that was set back since: they end."""
+    if get(db, "retry_at", 0.0) > now + DAY:
+        put(db, "retry_at", 0.0)
+    db.execute("UPDATE outbox SET claimed_until = 0 WHERE claimed_until > ?", (now + CLAIM,))
     total = kept = 0
     lost: Counter[str] = Counter()
     rows = db.execute("SELECT batch_id, every, epoch, reports, length(body) FROM outbox ORDER BY not_before DESC")
@@ -99,18 +104,8 @@ def prune(db: sqlite3.Connection, now: float) -> None:
     add_counts(db, lost)
 
 
-def settle_patiently(state: State, due: Due, outcome: Outcome | None, now: float, random: Random) -> None:
-    """Record what became of a batch. A busy state is waited for: the worst that can happen is sending it again."""
-    for _ in range(20):
-        try:
-            with state.transaction() as db:
-                settle(db, due, outcome, now, random)
-            return
-        except Busy:
-            continue
-
-
 def settle(db: sqlite3.Connection, due: Due, outcome: Outcome | None, now: float, random: Random) -> None:
+    """Keep what became of a batch. Should this be lost, the worst that can happen is that it is sent again."""
     match outcome:
         case None:
             _postpone(db, due, 0.0)
@@ -122,16 +117,24 @@ def settle(db: sqlite3.Connection, due: Due, outcome: Outcome | None, now: float
             _set_pause(db, 0, 0.0)
         case Outcome("later", "metric-unknown"):
             _postpone(db, due, now + DAY)
+            _set_pause(db, 0, 0.0)
         case Outcome("later", "epoch-in-future", _, server_time):
-            # Our clock was ahead. Wait as long as the server's clock says that the epoch still lasts.
-            end = epoch_start(due.every, due.epoch + 1)
-            _postpone(db, due, now + max(3600.0, end - server_time if server_time else DAY))
+            # Our clock was ahead. Wait as long as the server's clock says that the epoch still lasts, but look every
+            # day: by our clock, which may be set right meanwhile, that would be as much too late as it was ahead.
+            lasts = epoch_start(due.every, due.epoch + 1) - server_time if server_time else DAY
+            _postpone(db, due, now + min(DAY, max(3600.0, lasts)))
+            _set_pause(db, 0, 0.0)
         case Outcome(_, _, retry_after):
-            failures = int(get(db, "failures", 0)) + 1
-            longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 30))
-            jitter = longest * int.from_bytes(random(4), "little") / 2**32  # full jitter: no two installs in step
-            _set_pause(db, failures, now + max(min(retry_after, DAY), jitter))
+            back_off(db, now, random, retry_after)
             _postpone(db, due, 0.0)
+
+
+def back_off(db: sqlite3.Connection, now: float, random: Random, retry_after: float = 0.0) -> None:
+    """An attempt has failed: none is made for a while, by nobody who shares this state."""
+    failures = int(get(db, "failures", 0)) + 1
+    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 30))
+    jitter = longest * int.from_bytes(random(4), "little") / 2**32  # full jitter: no two installs in step
+    _set_pause(db, failures, now + max(min(retry_after, DAY), jitter))
 
 
 def _remove(db: sqlite3.Connection, due: Due, count: str) -> None:
@@ -153,6 +156,31 @@ def _set_pause(db: sqlite3.Connection, failures: int, until: float) -> None:
 # --- the network --------------------------------------------------------------------------------------------------
 
 
+def checked_endpoint(endpoint: str | None) -> str | None:
+    """https, or http on this machine: reports are noisy, but who sends them is not."""
+    if endpoint is None:
+        return None
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(endpoint)
+        secure = parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or ""))
+        if secure and parts.hostname and parts.port != 0 and not parts.query and not parts.fragment:
+            return endpoint
+    except ValueError:  # a port or an address that is none
+        pass
+    raise ValueError(f"endpoint must be an https URL, or http on this machine, got {endpoint!r}")
+
+
+def _is_loopback(host: str) -> bool:
+    from ipaddress import ip_address
+
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:  # a name, whatever it begins with
+        return False
+
+
 def post(endpoint: str, body: bytes, batch_id: bytes, timeout: float) -> Outcome:
     """One attempt. Proxies and certificate settings of the environment are honoured; redirects are not followed."""
     import http.client
@@ -169,11 +197,12 @@ def post(endpoint: str, body: bytes, batch_id: bytes, timeout: float) -> Outcome
         headers={"Content-Type": MEDIA_TYPE, "Accept": "application/json", "User-Agent": "hubbub"},
     )
     try:
-        with urllib.request.build_opener(NoRedirect).open(request, timeout=timeout) as answer:
+        try:
+            answer = urllib.request.build_opener(NoRedirect).open(request, timeout=timeout)
+        except urllib.error.HTTPError as error:  # an answer all the same, and it can break off like any other
+            answer = error
+        with answer:
             return read_answer(answer.status, answer.headers, answer.read(_ANSWER_BYTES), batch_id)
-    except urllib.error.HTTPError as error:
-        with error:
-            return read_answer(error.code, error.headers, error.read(_ANSWER_BYTES), batch_id)
     except (OSError, http.client.HTTPException, ValueError) as error:
         return Outcome("failed", type(error).__name__)
 

@@ -24,24 +24,31 @@ class CommandError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        try:
+            return _answer(arguments)
+        finally:
+            sys.stdout.flush()  # here, not at exit, where a reader that has left would be an error
+    except BrokenPipeError:  # `hubbub label ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (CommandError, ValueError, OSError) as error:
+        return _fail(arguments[0] if arguments else "", _in_words(error))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _answer(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_overview())
         return 0
-    if arguments[0] in ("-V", "--version"):
+    name = arguments[0]
+    if name in ("-V", "--version"):
         print(f"hubbub {_version()}")
         return 0
-    name = arguments[0]
     if name not in SUBCOMMANDS:
         return _fail("", f"{name!r} is no hubbub command{_nearest(name)}; `hubbub --help` lists them")
-    try:
-        return _run(name, SUBCOMMANDS[name], arguments[1:])
-    except (CommandError, ValueError, OSError) as error:
-        if isinstance(error, BrokenPipeError):  # `hubbub label ... | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
-        return _fail(name, _in_words(error))
-    except KeyboardInterrupt:
-        return 130
+    return _run(name, SUBCOMMANDS[name], arguments[1:])
 
 
 def _run(name: str, command: Subcommand, arguments: list[str]) -> int:
@@ -60,7 +67,6 @@ def _run(name: str, command: Subcommand, arguments: list[str]) -> int:
     attribute = name.replace("-", "_")
     getattr(module, f"add_{attribute}")(parser)
     status: int = getattr(module, f"run_{attribute}")(parser.parse_args(arguments))
-    sys.stdout.flush()
     return status
 
 
@@ -85,7 +91,7 @@ def _nearest(name: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, SUBCOMMANDS, n=1)
-    return f", did you mean {near[0]!r}?" if near else ""
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def _in_words(error: Exception) -> str:

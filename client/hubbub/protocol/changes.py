@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from hubbub.protocol.epsilon import show
+from hubbub.protocol.label import PER, PERIOD, question, span
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 
@@ -21,6 +23,9 @@ class Change:
     metric: str
     text: str
     asks_more: bool
+
+    def __str__(self) -> str:
+        return f"{self.metric}: {self.text}" if self.metric else self.text
 
 
 def asks_more(old: Registry, new: Registry) -> tuple[Change, ...]:
@@ -35,66 +40,81 @@ def changes(old: Registry, new: Registry) -> tuple[Change, ...]:
 
 def _changes(old: Registry, new: Registry) -> Iterator[Change]:
     if old.app != new.app:
-        yield Change("", f"it is another app: {old.app} became {new.app}", True)
+        yield Change("", f"this is another app, {new.app}, before {old.app}", True)
     if old.lifetime_epsilon != new.lifetime_epsilon:
-        before, after = show(old.lifetime_epsilon), show(new.lifetime_epsilon)
         raised = new.lifetime_epsilon > old.lifetime_epsilon
+        limits = f"to epsilon {show(new.lifetime_epsilon)}, before {show(old.lifetime_epsilon)}"
         # An install keeps the smallest limit it has ever seen, so a raised one binds new installs only.
-        yield Change("", f"the lifetime limit {'rises' if raised else 'falls'} from {before} to {after}", raised)
+        yield Change("", f"the limit for a lifetime {'rises' if raised else 'falls'} {limits}", raised)
     for name, metric in new.metrics.items():
         if name not in old.metrics:
-            yield Change(name, f"is new: {metric.why}", True)
+            yield Change(name, f"new: {question(metric)}, {PER[metric.every]}. {metric.why}", True)
         else:
             yield from _changes_of_metric(old.metrics[name], metric)
     for name in old.metrics:
         if name not in new.metrics:
-            yield Change(name, "is no longer asked", False)
+            yield Change(name, "no longer asked", False)
 
 
 def _changes_of_metric(old: Metric, new: Metric) -> Iterator[Change]:
     name = new.name
     if old.metric_hash != new.metric_hash:
-        # Even with less noise removed: old answers stay known, and the new definition is answered on top of them.
-        yield Change(name, f"is asked anew, in another way: {_what_differs(old, new)}", True)
+        # Even if it asks less: earlier answers stay known, and the new definition is answered on top of them.
+        yield Change(name, f"asked anew and differently, on top of earlier answers: {_what_differs(old, new)}", True)
     if old.max_values != new.max_values:
         more = new.max_values > old.max_values
-        yield Change(name, f"may give {new.max_values} different answers in a lifetime, not {old.max_values}", more)
+        yield Change(name, f"at most {_answers(new)} in a lifetime, before {old.max_values}", more)
     if old.hold != new.hold:
-        yield Change(name, _hold_in_words(old.hold, new.hold), new.hold is None or (old.hold or 0) > new.hold)
+        yield Change(name, _hold_in_words(old, new), new.hold is None or (old.hold or 0) > new.hold)
     if old.expires != new.expires:
-        yield Change(name, f"ends on {new.expires}, not on {old.expires}", new.expires > old.expires)
+        yield Change(name, f"asked until {new.expires}, before until {old.expires}", new.expires > old.expires)
     if old.keep_reports != new.keep_reports:
-        kept = "single reports are kept, not only counts" if new.keep_reports else "only counts are kept"
-        yield Change(name, kept, new.keep_reports)
+        kept = "every single message is kept, before only counts"
+        yield Change(name, kept if new.keep_reports else "only counts are kept, before every message", new.keep_reports)
     if old.retention_days != new.retention_days:
         more = new.retention_days > old.retention_days
-        yield Change(name, f"is kept for {new.retention}, not {old.retention}", more)
+        yield Change(name, f"kept for {span(new)}, before {span(old)}", more)
     if old.why != new.why:
-        yield Change(name, f'has another purpose: "{new.why}", before "{old.why}"', False)
+        yield Change(name, f'another purpose: "{new.why}", before "{old.why}"', False)
     if old.owner != new.owner:
-        yield Change(name, f"is answered for by {new.owner}, before by {old.owner}", False)
+        yield Change(name, f"asked by {new.owner}, before by {old.owner}", False)
 
 
 def _what_differs(old: Metric, new: Metric) -> str:
     before, after = old.to_json(), new.to_json()
-    parts = []
-    for key in ("kind", "every"):
-        if before[key] != after[key]:
-            parts.append(f"{key} {before[key]} became {after[key]}")
+    parts = [(key, after[key], before[key]) for key in ("kind", "every")]
     if old.kind == new.kind:
-        for key in sorted(before["shape"].keys() | after["shape"].keys()):
-            if before["shape"].get(key) != after["shape"].get(key):
-                parts.append(f"{key} {before['shape'].get(key)} became {after['shape'].get(key)}")
+        parts += [(key, after["shape"][key], before["shape"][key]) for key in after["shape"]]
     for key in ("epsilon_one_report", "epsilon_permanent"):
-        was, now = show(getattr(old, key)), show(getattr(new, key))
-        if was != now:
-            parts.append(f"{key} {was} became {now}")
-    return "; ".join(parts) or "its noise is drawn from other probabilities"
+        parts.append((key, show(getattr(new, key)), show(getattr(old, key))))
+    differing = [f"{key} {_value(now)}, before {_value(was)}" for key, now, was in parts if now != was]
+    return "; ".join(differing) or "its noise is drawn from other probabilities"
 
 
-def _hold_in_words(old: int | None, new: int | None) -> str:
-    if new is None:
-        return f"no longer keeps an answer for {old} epochs: that it changes becomes visible"
-    if old is None:
-        return f"keeps an answer for {new} epochs, whatever changes meanwhile"
-    return f"keeps an answer for {new} epochs, not {old}"
+def _value(value: Any) -> str:
+    match value:
+        case None:
+            return "not given"
+        case list():
+            return ", ".join(map(str, value)) if len(value) <= 12 else f"a list of {len(value)}"
+        case bool():
+            return "yes" if value else "no"
+        case _:
+            return str(value) or "none"
+
+
+def _answers(metric: Metric) -> str:
+    return "one answer" if metric.max_values == 1 else f"{metric.max_values} different answers"
+
+
+def _hold_in_words(old: Metric, new: Metric) -> str:
+    if new.hold is None:
+        return f"an answer is no longer repeated for {_hold(old)}: that it changes becomes visible"
+    if old.hold is None:
+        return f"each answer is repeated for {_hold(new)}, whatever changes meanwhile"
+    return f"each answer is repeated for {_hold(new)}, before for {_hold(old)}"
+
+
+def _hold(metric: Metric) -> str:
+    period = PERIOD[metric.every]
+    return f"one {period}" if metric.hold == 1 else f"{metric.hold} {period}s"

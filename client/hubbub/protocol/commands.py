@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from textwrap import wrap
 
 from hubbub.protocol.changes import changes
-from hubbub.protocol.label import facts, words
+from hubbub.protocol.label import WIDTH, facts, words
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.rules import Invalid
 from hubbub.protocol.tally import Tally, merge
@@ -49,7 +50,7 @@ def run_diff(arguments: Namespace) -> int:
         if group:
             print(title)
             for change in group:
-                print(f"  {change.metric + ' ' if change.metric else ''}{change.text}")
+                print(*wrap(str(change), WIDTH, initial_indent="  ", subsequent_indent="    "), sep="\n")
     if not found:
         print("The two registries ask the same.")
     return int(bool(more))

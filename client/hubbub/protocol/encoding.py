@@ -13,9 +13,11 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from hubbub.protocol.bloom import string_mask
+from hubbub.protocol.fields import DIGITS
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
 
 DITHER_BITS = 64
+_FAR = 2 * DIGITS
 
 
 class _Absent(Enum):
@@ -87,6 +89,7 @@ def _category(shape: Choice, value: Any) -> int:
 
 
 def _boolean(value: Any) -> bool:
+    value = _plain(value)
     if isinstance(value, bool):
         return value
     raise WrongValue(f"must be True or False, got {_type(value)}")
@@ -99,14 +102,23 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> Fraction:
+    value = _plain(value)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
-        if isinstance(value, bool) or not hasattr(type(value), "__float__"):
-            raise WrongValue(f"must be a number, got {_type(value)}")
-        value = float(value)  # numpy's scalars and their like
+        raise WrongValue(f"must be a number, got {_type(value)}")
+    if isinstance(value, Decimal) and value and value.is_finite() and abs(value.adjusted()) > _FAR:
+        # As a fraction, Decimal("1e999999999") would fill the host's memory; no limit of a metric is that far out.
+        value = Decimal(1).scaleb(_FAR if value.adjusted() > 0 else -_FAR).copy_sign(value)
     try:
         return Fraction(value)
     except (ValueError, OverflowError):
         raise WrongValue("must be a finite number, got NaN or an infinity") from None
+
+
+def _plain(value: Any) -> Any:
+    """numpy's scalars as Python's own; anything else as it is. Their type is asked, so that numpy need not be here."""
+    if type(value).__module__ != "numpy" or getattr(value, "shape", None) != ():
+        return value
+    return value.item()
 
 
 def _clamp(number: Fraction, low: Fraction, high: Fraction) -> tuple[Fraction, bool]:

@@ -49,15 +49,15 @@ def epoch_text(every: str, epoch: int) -> str:
             return date.fromordinal(_ORIGIN + epoch).isoformat()
         case "week":
             year, week, _ = date.fromordinal(_ORIGIN + 7 * epoch).isocalendar()
-            return f"{year}-W{week:02d}"
+            return f"{year:04d}-W{week:02d}"
         case _:
-            return f"{1970 + epoch // 12}-{epoch % 12 + 1:02d}"
+            return f"{1970 + epoch // 12:04d}-{epoch % 12 + 1:02d}"
 
 
 _FORMS = {
-    "day": (re.compile(r"\d{4}-\d{2}-\d{2}"), "YYYY-MM-DD"),
-    "week": (re.compile(r"\d{4}-W\d{2}"), "YYYY-Www"),
-    "month": (re.compile(r"\d{4}-\d{2}"), "YYYY-MM"),
+    "day": (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"), "YYYY-MM-DD"),
+    "week": (re.compile(r"[0-9]{4}-W[0-9]{2}"), "YYYY-Www"),
+    "month": (re.compile(r"[0-9]{4}-[0-9]{2}"), "YYYY-MM"),
 }
 
 

@@ -13,9 +13,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from hubbub.protocol.rules import brief
+
 Reader = Callable[[Any], Any]
 
-_FRACTION = re.compile(r"-?\d{1,400}(/0*[1-9]\d{0,399})?")
+DIGITS = 100
+"""The most a number may have, above and below its fraction line: what is read here can be written and read again."""
+
+_FRACTION = re.compile(rf"-?[0-9]{{1,{DIGITS}}}(/0*[1-9][0-9]{{0,{DIGITS - 1}}})?")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def readers_of(cls: type, leaving_out: Iterable[str] = ()) -> tuple[dict[str, Reader], set[str]]:
@@ -43,55 +49,75 @@ def read_fields(
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:
+    hint = did_you_mean(key, known) or f"; known keys are {', '.join(sorted(known))}"
+    return f"{key if key.isidentifier() else brief(key)} is not a key that is known here{hint}"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean owner?`, or nothing where no known word is near."""
     from difflib import get_close_matches  # here, because only mistakes need it
 
-    near = get_close_matches(key, list(known), n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]}?" if near else f"known keys are {', '.join(sorted(known))}"
-    return f"{key} is not a key that is known here; {hint}"
+    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def whole_number(raw: Any) -> int:
-    if type(raw) is not int:
-        raise ValueError(f"must be a whole number, got {_say(raw)}")
+    if type(raw) is not int or raw.bit_length() > 63:
+        raise ValueError(f"must be a whole number of at most 63 bits, got {brief(raw)}")
     return raw
 
 
 def number(raw: Any) -> Fraction:
     """An exact number: 30, 0.25 (read as a decimal, never as a float), or "1/3"."""
-    if type(raw) is int:
-        return Fraction(raw)
-    if isinstance(raw, Decimal) and raw.is_finite() and abs(raw.adjusted()) <= 400:
-        return Fraction(raw)
-    if isinstance(raw, str) and _FRACTION.fullmatch(raw):
-        return Fraction(raw)
-    raise ValueError(f'must be a number or a fraction such as "1/3", got {_say(raw)}')
+    match raw:
+        case int() if not isinstance(raw, bool):
+            value = Fraction(raw)
+        case Decimal() if raw.is_finite() and abs(raw.adjusted()) <= DIGITS:
+            value = Fraction(raw)
+        case str() if _FRACTION.fullmatch(raw):
+            value = Fraction(raw)
+        case _:
+            raise ValueError(f'must be a number or a fraction such as "1/3", got {brief(raw)}')
+    if max(abs(value.numerator), value.denominator) >= 10**DIGITS:
+        raise ValueError(f"must have at most {DIGITS} digits, got {brief(raw)}")
+    return value
 
 
 def text(raw: Any) -> str:
     if not isinstance(raw, str):
-        raise ValueError(f"must be a text, got {_say(raw)}")
+        raise ValueError(f"must be a text, got {brief(raw)}")
+    # Labels and tables are printed to terminals, which obey control characters, and hashed as UTF-8.
+    if _CONTROL.search(raw) or any("\ud800" <= character <= "\udfff" for character in raw):
+        raise ValueError(f"must be a text without control characters or lone surrogates, got {brief(raw)}")
     return raw
 
 
 def truth(raw: Any) -> bool:
     if not isinstance(raw, bool):
-        raise ValueError(f"must be true or false, got {_say(raw)}")
+        raise ValueError(f"must be true or false, got {brief(raw)}")
     return raw
 
 
 def day(raw: Any) -> date:
     if not isinstance(raw, date) or isinstance(raw, datetime):
-        raise ValueError(f"must be a date such as 2028-01-01, without quotes, got {_say(raw)}")
+        raise ValueError(f"must be a date such as 2028-01-01, without quotes, got {brief(raw)}")
     return raw
 
 
 def list_of(read: Reader) -> Reader:
     def read_list(raw: Any) -> tuple[Any, ...]:
         if not isinstance(raw, list):
-            raise ValueError(f"must be a list, got {_say(raw)}")
-        return tuple(read(item) for item in raw)
+            raise ValueError(f"must be a list, got {brief(raw)}")
+        return tuple(_read_item(read, place, item) for place, item in enumerate(raw))
 
     return read_list
+
+
+def _read_item(read: Reader, place: int, item: Any) -> Any:
+    try:
+        return read(item)
+    except ValueError as error:
+        raise ValueError(f"item {place} {error}") from None
 
 
 def optional(read: Reader) -> Reader:
@@ -109,8 +135,3 @@ READERS: dict[str, Reader] = {
     "tuple[str, ...]": list_of(text),
     "tuple[Fraction, ...]": list_of(number),
 }
-
-
-def _say(raw: Any) -> str:
-    shown = str(raw) if isinstance(raw, Decimal | date) else repr(raw)
-    return shown if len(shown) <= 80 else shown[:77] + "..."

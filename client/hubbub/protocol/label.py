@@ -10,15 +10,14 @@ from math import ceil, exp, lcm, log2
 from textwrap import wrap
 from typing import Any
 
-from hubbub.protocol.channel import BitChannel
-from hubbub.protocol.epoch import CADENCES
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.rules import say
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
 
-_PER = {"once": "once", "day": "every day", "week": "every week", "month": "every month"}
-_PERIOD = {"once": "month", "day": "day", "week": "week", "month": "month"}
+PER = {"once": "once", "day": "every day", "week": "every week", "month": "every month"}
+PERIOD = {"once": "month", "day": "day", "week": "week", "month": "month"}
 WIDTH = 96
 
 
@@ -36,7 +35,15 @@ def facts(registry: Registry) -> dict[str, Any]:
 
 def cohort_bits(registry: Registry) -> float:
     """How many bits of an install's identity its cohorts show: one number, seen modulo every num_cohorts."""
-    return log2(lcm(*(metric.shape.num_cohorts for metric in registry)))
+    return log2(_groups(registry))
+
+
+def _groups(registry: Registry) -> int:
+    return lcm(*(metric.shape.num_cohorts for metric in registry))
+
+
+def _widest(metric: Metric) -> int:
+    return max(metric.shape.width(cohort) for cohort in range(metric.shape.num_cohorts))
 
 
 def _metric_facts(metric: Metric) -> dict[str, Any]:
@@ -46,7 +53,7 @@ def _metric_facts(metric: Metric) -> dict[str, Any]:
         "why": metric.why,
         "owner": metric.owner,
         "expires": metric.expires.isoformat(),
-        "bits_per_report": max(metric.shape.width(c) for c in range(metric.shape.num_cohorts)),
+        "bits_per_report": _widest(metric),
         "epsilon_one_report": show(metric.epsilon_one_report, 6),
         "epsilon_after_7_reports": show(metric.epsilon_after(7), 6),
         "epsilon_permanent": show(metric.epsilon_permanent, 6),
@@ -60,33 +67,44 @@ def _metric_facts(metric: Metric) -> dict[str, Any]:
 
 def words(registry: Registry) -> str:
     """The label for a person who knows nothing of differential privacy."""
-    lines = [
-        f"Privacy label of {registry.app}",
-        "",
-        *_paragraph(
-            "This app counts how it is used without learning what you do. Before anything leaves your device, the "
-            "answer is mixed with chance, so that no message is proof of anything: whatever it says, you may have "
-            "answered otherwise. Only over many people does chance cancel out and the counts become visible."
-        ),
-        "",
-        "WHAT IS ASKED",
-    ]
+    lines = [f"Privacy label of {registry.app}", "", *_paragraph(_WHAT_THIS_IS), "", *_paragraph(_how_to_read())]
+    lines += ["", "WHAT IS ASKED"]
     for metric in registry:
         lines += ["", *_metric_words(metric)]
-    lines += ["", "HOW MUCH CAN BE LEARNT", "", *_bounds(registry)]
+    lines += ["", "HOW MUCH IT ALL TELLS", ""]
+    for sentence in _bounds(registry):
+        lines += _paragraph(sentence, bullet="* ")
     lines += ["", "WHAT IS NOT PROTECTED", ""]
     for sentence in _unprotected(registry):
         lines += _paragraph(sentence, bullet="* ")
     return "\n".join(lines)
 
 
+_WHAT_THIS_IS = (
+    "This app counts how it is used without learning what you do. Before anything leaves your device, your answer is "
+    "mixed with chance, so that no message proves anything: whatever it says, you may have answered otherwise. Only "
+    "over many people does chance cancel out, and the counts become visible."
+)
+
+
+def _how_to_read() -> str:
+    one, two, five = (_sure(Fraction(epsilon)) for epsilon in (1, 2, 5))
+    return (
+        f'How to read "{one} sure": if someone thinks two answers equally likely, 50 % each, then the messages can '
+        "make them at most so sure which of the two is yours. Epsilon is the experts' number for the same: 0 tells "
+        f"nothing, 1 is {one} sure, 2 is {two}, 5 is {five}. Epsilons of several messages add up."
+    )
+
+
 def _metric_words(metric: Metric) -> list[str]:
     return [
-        f"  {metric.name}: {question(metric)}, {_PER[metric.every]}",
-        *_paragraph(f"Why: {metric.why}. Asked until {metric.expires} by {metric.owner}.", indent=4),
-        *_paragraph(_leaves(metric), indent=4),
-        *_paragraph(_chance(metric), indent=4),
-        *_paragraph(_odds(metric), indent=4),
+        f"  {metric.name}: {question(metric)}, {PER[metric.every]}",
+        *_row("why", metric.why.rstrip(".") + "."),
+        *_row("who", f"{metric.owner}, until {metric.expires}."),
+        *_row("sent", _sent(metric)),
+        *_row("tells", _tells(metric)),
+        *_row("for life", _for_life(metric)),
+        *_row("kept", f"{'Every single message' if metric.keep_reports else 'Only counts'}, for {span(metric)}."),
     ]
 
 
@@ -99,90 +117,94 @@ def question(metric: Metric) -> str:
             shown = ", ".join(choices[:6]) + (", ..." if len(choices) > 6 else "")
             return f"one of {len(choices)} choices ({shown})"
         case String():
-            return "a text, which is never sent but only a scrambled trace of it"
+            return "a text, of which only a scrambled trace is sent"
         case Mean(low=low, high=high, unit=unit):
-            return f"a number from {_number(low)} to {_number(high)}{_unit(unit)}, for its average"
+            return f"a number from {say(low)} to {say(high)}{_unit(unit)}, for its average"
         case Histogram(edges=edges, unit=unit):
-            return f"a number from {_number(edges[0])} to {_number(edges[-1])}{_unit(unit)}, by range"
+            return f"a number from {say(edges[0])} to {say(edges[-1])}{_unit(unit)}, in {len(edges) - 1} steps"
         case Range(low=low, high=high, unit=unit):
-            return f"a number from {_number(low)} to {_number(high)}{_unit(unit)}, for its distribution"
+            return f"a number from {say(low)} to {say(high)}{_unit(unit)}, for its distribution"
 
 
-def _leaves(metric: Metric) -> str:
-    widths = sorted({metric.shape.width(cohort) for cohort in range(metric.shape.num_cohorts)})
-    bits = f"{widths[0]} bit{'s' * (widths[0] > 1)}" if len(widths) == 1 else f"{widths[0]} to {widths[-1]} bits"
-    kept = "each report is kept" if metric.keep_reports else "reports are counted and then thrown away"
-    return f"What leaves the device: {bits} mixed with chance. The collector: {kept}; counts stay {_span(metric)}."
-
-
-def _chance(metric: Metric) -> str:
-    noise = metric.noise
-    q, p = round(100 * float(noise.q_star)), round(100 * float(noise.p_star))
+def _sent(metric: Metric) -> str:
+    q, p = _of_100(metric.noise.q_star), _of_100(metric.noise.p_star)
+    if metric.one_hot:
+        others = metric.noise.p_star * (metric.shape.width(0) - 1)
+        return (
+            f"One answer out of {metric.shape.width(0)}. In {q} of 100 messages it is the true one; in "
+            f"{_of_100(others)} chance picks another, any of them equally often."
+        )
     if metric.kind == "flag":
-        return f"The chance: of 100 who would say yes, {q} reports say yes; of 100 who would say no, {p} say yes too."
-    if isinstance(noise.permanent, BitChannel):
-        return f"The chance: a bit that should be 1 is sent as 1 in {q} of 100 reports; one that should be 0, in {p}."
-    return f"The chance: {q} of 100 reports name the true answer; each other answer is named by {p} of 100."
-
-
-def _odds(metric: Metric) -> str:
-    one, forever, lifetime = metric.epsilon_one_report, metric.epsilon_permanent, metric.epsilon_lifetime
-    text = (
-        "How much it tells: one report can shift the odds between any two guesses about your answer at most "
-        f"{_times(one)}-fold (epsilon {show(one)}); all reports of one answer together, however many, "
-        f"{_times(forever)}-fold (epsilon {show(forever)})."
+        return f"One bit. Of 100 who would say yes, {q} send yes; of 100 who would say no, {p} send yes all the same."
+    widths = sorted({metric.shape.width(cohort) for cohort in range(metric.shape.num_cohorts)})
+    bits = (
+        "One bit" if widths == [1] else f"{widths[0]} bits" if len(widths) == 1 else f"{widths[0]} to {widths[-1]} bits"
     )
+    return f"{bits}. A bit that should be 1 is sent as 1 in {q} of 100 messages; one that should be 0, in {p}."
+
+
+def _tells(metric: Metric) -> str:
+    one, forever = metric.epsilon_one_report, metric.epsilon_permanent
     if metric.every == "once":
-        return text
+        return f"At most {_sure(one)} sure: epsilon {show(one)}."
+    return (
+        f"After one message at most {_sure(one)} sure (epsilon {show(one)}). After all messages about one answer, "
+        f"however many, at most {_sure(forever)} sure (epsilon {show(forever)})."
+    )
+
+
+def _for_life(metric: Metric) -> str:
+    lifetime = show(metric.epsilon_lifetime)
+    if metric.every == "once":
+        return "It is asked once in the life of an install, so that is all."
     if metric.hold is not None:
-        period = _PERIOD[metric.every]
-        return text + (
-            f" An answer is kept for {metric.hold} {period}s whatever you change, and after {metric.max_values} "
-            f"answers old ones are repeated: over a lifetime epsilon {show(lifetime)}, whatever you did and when."
+        return (
+            f"Each answer is repeated for {metric.hold} {PERIOD[metric.every]}s, whatever you change, and at most "
+            f"{metric.max_values} are ever given. Together: epsilon {lifetime}, whatever you did and when."
         )
     if metric.max_values == 1:
-        return text + " There is one answer for life: the first one is repeated for ever."
-    return text + (
-        f" After {metric.max_values} different answers old ones are repeated: over a lifetime epsilon {show(lifetime)} "
-        "about what you answered; that your answer changed, and when, can be seen."
+        return f"Your first answer is repeated for ever. Together: epsilon {lifetime}."
+    return (
+        f"At most {metric.max_values} different answers are ever given; then old ones are repeated. Together: epsilon "
+        f"{lifetime} about what you answered. That your answer changed, and when, can be seen."
     )
 
 
 def _bounds(registry: Registry) -> list[str]:
-    lines = []
-    for every in (every for every in CADENCES if registry.with_cadence(every)):
-        metrics = registry.with_cadence(every)
-        when = "One message" if every == "once" else f"One message per {_PERIOD[every]}"
-        lines += _paragraph(
-            f"{when} carries {len(metrics)} answer{'s' * (len(metrics) > 1)} ({', '.join(m.name for m in metrics)}). "
-            f"Read together they tell at most epsilon {show(registry.epsilon_one_epoch(every))}."
+    sentences = []
+    for every in registry.cadences:
+        names = [metric.name for metric in registry.with_cadence(every)]
+        sentences.append(
+            f"{'The message sent once' if every == 'once' else f'One message per {PERIOD[every]}'} carries "
+            f"{'one answer' if len(names) == 1 else f'{len(names)} answers'} ({', '.join(names)}): at most epsilon "
+            f"{show(registry.epsilon_one_epoch(every))} in all."
         )
-    lines += _paragraph(
-        f"Everything ever sent, over all metrics and years: at most epsilon {show(registry.epsilon_lifetime)}. "
-        f"The device enforces a limit of {show(registry.lifetime_epsilon)} that is never renewed. "
-        "Several devices of one person add up."
-    )
-    return lines
+    return [
+        *sentences,
+        f"Everything ever sent, over all metrics and years: at most epsilon {show(registry.epsilon_lifetime)} about "
+        f"what you answered. The device enforces a limit of {show(registry.lifetime_epsilon)}, which is never renewed.",
+        "Several devices of one person add up.",
+    ]
 
 
 def _unprotected(registry: Registry) -> list[str]:
-    bits = cohort_bits(registry)
     sentences = [
         "That the app ran on some device in a given period is visible to the collector. What you did with it is not: "
         "an unused feature sends an answer too.",
         "Your network address is seen by every server you talk to, this one too. It is neither stored nor counted, but "
         "that is the operator's promise, not mathematics.",
     ]
-    if bits:
+    groups = _groups(registry)
+    if groups > 1:
         sentences.append(
-            f"Each install belongs to one of {2**bits:.0f} groups (cohorts) and says so in each message: "
-            f"{bits:.1f} bits that help to link the messages of one install."
+            f"Each install belongs to one of {groups:,} groups, drawn by lot, and its messages show which. That helps "
+            "to tell which messages come from one install, though not from whom."
         )
-    wide = [m.name for m in registry if m.every != "once" and max(map(m.shape.width, range(m.shape.num_cohorts))) > 8]
+    wide = [m.name for m in registry if m.every != "once" and not m.one_hot and _widest(m) > 8]
     if wide:
         sentences.append(
-            f"Messages of one install resemble each other, because chance is drawn once and kept ({', '.join(wide)}): "
-            "a few of them may suffice to tell that they come from one install, though not from whom."
+            f"Where chance is drawn once and kept for many bits ({', '.join(wide)}), the messages of one install "
+            "resemble each other. That, too, helps to tell that they come from one install."
         )
     changing = [m.name for m in registry if not m.whole_history and m.max_values > 1]
     if changing:
@@ -194,24 +216,32 @@ def _unprotected(registry: Registry) -> list[str]:
     return sentences
 
 
-def _times(epsilon: Fraction) -> str:
-    odds = exp(float(epsilon))
-    return f"{ceil(10 * odds) / 10:.1f}" if odds < 10 else f"{ceil(odds):,}"
+def _sure(epsilon: Fraction) -> str:
+    """How sure one can become from even odds, e**epsilon / (1 + e**epsilon): rounded up, but never to certainty."""
+    sure = 100 / (1 + exp(-float(epsilon)))
+    decimals = 1
+    while ceil(sure * 10**decimals) >= 100 * 10**decimals:
+        decimals += 1
+    return f"{ceil(sure * 10**decimals) / 10**decimals:.{decimals}f} %"
 
 
-def _span(metric: Metric) -> str:
+def _of_100(probability: Fraction) -> str:
+    whole = round(100 * probability)
+    return "fewer than 1" if whole == 0 else "more than 99" if whole == 100 else str(whole)
+
+
+def span(metric: Metric) -> str:
     number, unit = metric.retention[:-1], {"d": "day", "w": "week", "m": "month", "y": "year"}[metric.retention[-1]]
     return f"{number} {unit}{'s' * (number != '1')}"
-
-
-def _number(value: Fraction) -> str:
-    return f"{float(value):g}"
 
 
 def _unit(unit: str) -> str:
     return f" {unit}" if unit else ""
 
 
-def _paragraph(text: str, indent: int = 2, bullet: str = "") -> list[str]:
-    first = " " * indent + bullet
-    return wrap(text, WIDTH, initial_indent=first, subsequent_indent=" " * len(first))
+def _row(key: str, text: str) -> list[str]:
+    return _paragraph(text, bullet=f"  {key:<10}")
+
+
+def _paragraph(text: str, bullet: str = "") -> list[str]:
+    return wrap(text, WIDTH, initial_indent="  " + bullet, subsequent_indent="  " + " " * len(bullet))

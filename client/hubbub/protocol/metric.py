@@ -20,11 +20,11 @@ from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise
 from hubbub.protocol.epoch import CADENCES
 from hubbub.protocol.epsilon import log_above
 from hubbub.protocol.fields import read_fields, readers_of, text
-from hubbub.protocol.rules import Invalid, refuse
+from hubbub.protocol.rules import Invalid, brief, refuse
 from hubbub.protocol.shape import SHAPES, Choice, Shape
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-RETENTION = re.compile(r"([1-9]\d{0,3})([dwmy])")
+RETENTION = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}
 SHORT_HASH_BYTES = 8
 
@@ -130,11 +130,8 @@ class Metric(Definition):
     retention: str = "2y"
     grace: int = 3
 
-    def __post_init__(self) -> None:
-        Definition.__post_init__(self)  # super() cannot be used in a dataclass with slots
-        refuse(self._broken_terms())
-
-    def _broken_terms(self) -> Iterator[str]:
+    def _broken_rules(self) -> Iterator[str]:
+        yield from Definition._broken_rules(self)  # super() cannot be used in a dataclass with slots
         for key in ("why", "owner"):
             if not getattr(self, key).strip():
                 yield f"{key} must not be empty"
@@ -210,7 +207,7 @@ def _channel_from_json(data: dict[str, Any], problems: list[str]) -> Any:
 
 def _table(raw: Any) -> dict[str, Any]:
     if not isinstance(raw, dict):
-        raise ValueError("must be a table of keys and values")
+        raise ValueError(f"must be a table of keys and values, got {brief(raw)}")
     return raw
 
 

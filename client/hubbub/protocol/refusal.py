@@ -18,8 +18,8 @@ STATUS = {
     "too-large": 413,
     "media-type-unsupported": 415,
     "report-impossible": 422,
-    "epoch-in-future": 422,
     # It may be accepted later: a client keeps it.
+    "epoch-in-future": 422,
     "metric-unknown": 404,
     "rate-limited": 429,
     "queue-full": 429,
@@ -27,7 +27,7 @@ STATUS = {
     "storage-full": 507,
 }
 
-LATER = frozenset({"metric-unknown", "rate-limited", "queue-full", "draining", "storage-full"})
+LATER = frozenset({"epoch-in-future", "metric-unknown", "rate-limited", "queue-full", "draining", "storage-full"})
 """Reasons to keep a batch and try again."""
 
 

@@ -6,11 +6,13 @@ today's date: an expired metric still loads, because old tallies must stay decod
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any
 
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.channel import (
+    UNIT,
     Noise,
     kary_noise,
     many_bit_noise,
@@ -27,32 +30,32 @@ from hubbub.protocol.channel import (
     rappor_noise,
 )
 from hubbub.protocol.epoch import CADENCES
-from hubbub.protocol.fields import Reader, number, read_fields, readers_of, text, unknown_key
+from hubbub.protocol.fields import Reader, did_you_mean, number, read_fields, readers_of, text, unknown_key
 from hubbub.protocol.metric import Metric
-from hubbub.protocol.rules import Invalid, refuse
-from hubbub.protocol.shape import SHAPES, Choice, Shape, String
+from hubbub.protocol.rules import Invalid, brief, refuse, say
+from hubbub.protocol.shape import ONE_BIT, SHAPES, Choice, Shape, String
 
 APP = re.compile(r"[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
-    """All that an app may ask of an install, and the most it may ever spend. `source` is the TOML it came from."""
+    """All that an app may ask of an install, and the most it may ever spend. `source` is the TOML it came from,
+    `mark` tells it from another in few bytes."""
 
     app: str
     lifetime_epsilon: Fraction
     metrics: Mapping[str, Metric]
     source: str = field(default="", repr=False, compare=False)
+    mark: bytes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
+        object.__setattr__(self, "mark", hashlib.blake2b(self.source.encode(), digest_size=16).digest())
         refuse(self._broken_rules())
 
     def _broken_rules(self) -> Iterator[str]:
-        if not APP.fullmatch(self.app):
-            yield f"app must match {APP.pattern}, got {self.app!r}"
-        if not 0 < self.lifetime_epsilon <= 10_000:
-            yield f"lifetime_epsilon must be above 0 and at most 10000, got {_say(self.lifetime_epsilon)}"
+        yield from _broken_head(self.app, self.lifetime_epsilon)
         if not self.metrics:
             yield "metrics must hold at least one metric, got none"
         spent = sum((metric.epsilon_lifetime for metric in self.metrics.values()), Fraction(0))
@@ -63,7 +66,7 @@ class Registry:
             )
             yield (
                 f"lifetime_epsilon must be at least {eps.show(spent, 4)}, the sum of max_values x epsilon_permanent "
-                f"= {shares}, got {_say(self.lifetime_epsilon)}"
+                f"= {shares}, got {say(self.lifetime_epsilon)}"
             )
 
     @classmethod
@@ -83,7 +86,7 @@ class Registry:
         """The registry that a TOML text describes."""
         try:
             table = tomllib.loads(source, parse_float=Decimal)
-        except (tomllib.TOMLDecodeError, RecursionError, ArithmeticError) as error:
+        except (ValueError, RecursionError, ArithmeticError) as error:
             raise Invalid([f"not TOML: {error}"]) from None
         problems: list[str] = []
         top = read_fields(table, {"app": text, "lifetime_epsilon": number, "metrics": _tables}, _REQUIRED, problems)
@@ -92,13 +95,15 @@ class Registry:
             try:
                 metrics[name] = _metric(name, keys)
             except Invalid as error:
-                problems.extend(f"[metrics.{name}] {problem}" for problem in error.problems)
-        # Also with a broken metric left out: what the others break is worth hearing in the same run.
+                shown = name if name.isidentifier() else brief(name)
+                problems.extend(f"[metrics.{shown}] {problem}" for problem in error.problems)
+        # What is missing or broken is left out or stood in for: what the rest breaks is worth hearing in the same run.
         registry = None
-        if metrics and set(_REQUIRED) <= set(top):
-            registry = _built(cls, {**top, "metrics": metrics, "source": source}, problems)
-        elif top.get("metrics") == {}:
-            problems.append("metrics must hold at least one metric, got none")
+        head = {"app": "stand-in", "lifetime_epsilon": _LARGEST_BUDGET, **top}
+        if metrics or top.get("metrics") == {}:
+            registry = _built(cls, {**head, "metrics": metrics, "source": source}, problems)
+        else:
+            problems.extend(_broken_head(head["app"], head["lifetime_epsilon"]))
         refuse(problems)
         assert isinstance(registry, cls)
         return registry
@@ -133,40 +138,60 @@ class Registry:
         return sum((metric.epsilon_lifetime for metric in self), Fraction(0))
 
 
+def _broken_head(app: str, lifetime_epsilon: Fraction) -> Iterator[str]:
+    if not APP.fullmatch(app):
+        yield f"app must match {APP.pattern}, got {app!r}"
+    if not 0 < lifetime_epsilon <= _LARGEST_BUDGET:
+        yield f"lifetime_epsilon must be above 0 and at most {_LARGEST_BUDGET}, got {say(lifetime_epsilon)}"
+
+
+_LARGEST_BUDGET = Fraction(10_000)
 _REQUIRED = ("app", "lifetime_epsilon", "metrics")
 _EPSILONS = ("epsilon_one_report", "epsilon_permanent")
 _PROBABILITIES = ("prob_f", "prob_p", "prob_q")
 _NOISE: dict[str, Reader] = dict.fromkeys(_EPSILONS + _PROBABILITIES, number)
 _TERMS, _REQUIRED_TERMS = readers_of(Metric, leaving_out=("name", "shape", "noise"))
-_STAND_IN = rappor_noise(Fraction(1, 2), Fraction(1, 4), Fraction(3, 4))
+_STAND_INS = {
+    "shape": String(num_bits=64, num_hashes=32, num_cohorts=1),
+    "noise": rappor_noise(Fraction(1, 2), Fraction(1, 4), Fraction(3, 4)),
+    "every": "week",
+    "why": "unknown",
+    "owner": "unknown",
+    "expires": date.max,
+    "max_values": 1,
+}
+"""For what is missing or broken in a metric: they break no rule themselves, so what else is wrong can be heard."""
 
 
 def _metric(name: str, keys: Mapping[str, Any]) -> Metric:
     problems: list[str] = []
-    kind = keys.get("kind")
-    if not isinstance(kind, str) or kind not in SHAPES:
-        got = "nothing" if kind is None else repr(kind)
-        raise Invalid([f"kind must be one of {', '.join(SHAPES)}, got {got}"])
-    shape_readers, required = readers_of(SHAPES[kind])
-    once = keys.get("every") == "once"
-    values = read_fields(
-        {"max_values": 1, **keys} if once else keys,
-        {"kind": text, **shape_readers, **_TERMS, **_NOISE},
-        required | _REQUIRED_TERMS,
-        problems,
-    )
-    shape = None
-    if required <= set(values):
-        shape = _built(SHAPES[kind], {key: values[key] for key in shape_readers if key in values}, problems)
-    noise = _noise(shape, {key: values[key] for key in _NOISE if key in values}, problems)
-    metric = None
-    if shape and set(values) >= _REQUIRED_TERMS:
-        terms = {key: values[key] for key in _TERMS if key in values}
-        # With broken noise a stand-in, only to hear what else is wrong.
-        metric = _built(Metric, {"name": name, "shape": shape, "noise": noise or _STAND_IN, **terms}, problems)
+    kind = _kind(keys.get("kind"), problems)
+    shape_readers, required = readers_of(SHAPES[kind]) if kind else ({}, set())
+    readers = {"kind": text, **shape_readers, **_TERMS, **_NOISE}
+    # Without a kind nobody knows which further keys are right.
+    table = {key: raw for key, raw in keys.items() if key != "kind" and (kind or key in readers)}
+    if keys.get("every") == "once":
+        table.setdefault("max_values", 1)
+    values = read_fields(table, readers, required | _REQUIRED_TERMS, problems)
+    parts = {"name": name, **_picked(values, _TERMS)}
+    if kind and required <= set(values):
+        parts["shape"] = _built(SHAPES[kind], _picked(values, shape_readers), problems)
+    if set(table) & set(_NOISE) <= set(values):
+        parts["noise"] = _noise(parts.get("shape"), _picked(values, _NOISE), problems)
+    found = {key: part for key, part in parts.items() if part is not None}
+    metric = _built(Metric, {**_STAND_INS, **found}, problems)
     refuse(problems)
     assert isinstance(metric, Metric)
     return metric
+
+
+def _kind(raw: Any, problems: list[str]) -> str | None:
+    if isinstance(raw, str) and raw in SHAPES:
+        return raw
+    got = "nothing" if raw is None else brief(raw)
+    hint = did_you_mean(raw, SHAPES) if isinstance(raw, str) else ""
+    problems.append(f"kind must be one of {', '.join(SHAPES)}, got {got}{hint}")
+    return None
 
 
 def _noise(shape: Shape | None, given: Mapping[str, Fraction], problems: list[str]) -> Any:
@@ -178,7 +203,7 @@ def _noise(shape: Shape | None, given: Mapping[str, Fraction], problems: list[st
     if set(given) == set(_PROBABILITIES):
         found = list(_broken_probabilities(**given))
         problems.extend(found)
-        return None if found else _built(rappor_noise, dict(given), problems)
+        return None if found else rappor_noise(**given)
     problems.append(
         f"the noise must be given either by {' and '.join(_EPSILONS)} or by {', '.join(_PROBABILITIES)}, "
         f"got {', '.join(given) or 'neither'}"
@@ -190,7 +215,7 @@ def best_noise(shape: Shape, epsilon_one_report: Fraction, epsilon_permanent: Fr
     """The least noise that keeps both epsilons, for this shape."""
     if isinstance(shape, Choice) and prefers_kary(epsilon_one_report, shape.categories):
         return kary_noise(epsilon_one_report, epsilon_permanent, shape.categories)
-    if shape.num_masks == 2:
+    if shape.flips == ONE_BIT:
         return one_bit_noise(epsilon_one_report, epsilon_permanent)
     num_hashes = shape.num_hashes if isinstance(shape, String) else 1
     return many_bit_noise(epsilon_one_report, epsilon_permanent, num_hashes)
@@ -199,16 +224,27 @@ def best_noise(shape: Shape, epsilon_one_report: Fraction, epsilon_permanent: Fr
 def _broken_epsilons(one_report: Fraction, permanent: Fraction) -> Iterator[str]:
     for key, value in zip(_EPSILONS, (one_report, permanent), strict=True):
         if not eps.SMALLEST <= value <= eps.LARGEST:
-            yield f"{key} must be in [{_say(eps.SMALLEST)}, {_say(eps.LARGEST)}], got {_say(value)}"
+            yield f"{key} must be in [{say(eps.SMALLEST)}, {say(eps.LARGEST)}], got {say(value)}"
     if one_report > permanent:
-        yield f"epsilon_one_report must be at most epsilon_permanent={_say(permanent)}, got {_say(one_report)}"
+        yield f"epsilon_one_report must be at most epsilon_permanent={say(permanent)}, got {say(one_report)}"
 
 
 def _broken_probabilities(prob_f: Fraction, prob_p: Fraction, prob_q: Fraction) -> Iterator[str]:
-    if not 0 < prob_f < 1:
-        yield f"prob_f must be above 0 (or the memo is the truth) and below 1 (or it is pure noise), got {_say(prob_f)}"
-    if not 0 <= prob_p < prob_q <= 1:
-        yield f"prob_p and prob_q must hold 0 <= prob_p < prob_q <= 1, got {_say(prob_p)} and {_say(prob_q)}"
+    # Any closer to pure noise, and rounding to multiples of 2**-24 leaves nothing else.
+    if not 0 < prob_f <= 1 - 2 * UNIT:
+        yield (
+            "prob_f must be above 0 (or the memo is the truth) and at most 1 - 2**-23 (or it is pure noise), "
+            f"got {say(prob_f)}"
+        )
+    if prob_p < 0 or not prob_p + 2 * UNIT <= prob_q <= 1:
+        yield (
+            "prob_p must be at least 2**-23 below prob_q, both in [0, 1], "
+            f"got prob_p={say(prob_p)} and prob_q={say(prob_q)}"
+        )
+
+
+def _picked(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: values[key] for key in keys if key in values}
 
 
 def _built(cls: Any, values: dict[str, Any], problems: list[str]) -> Any:
@@ -220,10 +256,7 @@ def _built(cls: Any, values: dict[str, Any], problems: list[str]) -> Any:
 
 
 def _tables(raw: Any) -> dict[str, dict[str, Any]]:
-    if not isinstance(raw, dict) or not all(isinstance(table, dict) for table in raw.values()):
-        raise ValueError("must be tables such as [metrics.dark_theme]")
-    return raw
-
-
-def _say(value: Fraction) -> str:
-    return f"{float(value):.12g}"
+    stray = [raw] if not isinstance(raw, dict) else [item for item in raw.values() if not isinstance(item, dict)]
+    if stray:
+        raise ValueError(f"must hold tables such as [metrics.dark_theme] and nothing else, got {brief(stray[0])}")
+    return dict(raw)

@@ -23,18 +23,21 @@ from typing import Any
 
 from hubbub.protocol.metric import SHORT_HASH_BYTES, Definition
 from hubbub.protocol.refusal import Refused
-from hubbub.protocol.rules import refuse
+from hubbub.protocol.rules import brief, refuse
 
 MEDIA_TYPE = "application/vnd.hubbub.reports"
 MEDIA_TYPE_JSON = "application/json"
 VERSION = 1
 BATCH_ID_BYTES = 16
 MAX_JSON_BYTES = 1 << 20
+MAX_BLOCKS = 4096
+"""Far more than an app has metrics; a block costs its reader some 400 bytes beyond those it has in the message."""
 
 _MAGIC = b"HUBB"
 _HEADER = struct.Struct("<4sBBH16sII")
 _ENTRY = struct.Struct(f"<{SHORT_HASH_BYTES}siI")
 _CRC_OFFSET = _HEADER.size - 4
+_BYTES_PER_OBJECT = 64  # a report in JSON has more, however short its name
 
 Metrics = Mapping[bytes, Definition]
 """The definitions a reader knows, by `short_hash`."""
@@ -102,8 +105,8 @@ class Batch:
     def _broken_rules(self) -> Iterator[str]:
         if len(self.batch_id) != BATCH_ID_BYTES:
             yield f"batch_id must have {BATCH_ID_BYTES} bytes, got {len(self.batch_id)}"
-        if not 1 <= len(self.blocks) <= 0xFFFF:
-            yield f"a batch must have from 1 to 65535 blocks, got {len(self.blocks)}"
+        if not 1 <= len(self.blocks) <= MAX_BLOCKS:
+            yield f"a batch must have from 1 to {MAX_BLOCKS} blocks, got {len(self.blocks)}"
 
     @property
     def reports(self) -> Iterator[Report]:
@@ -175,8 +178,8 @@ def _read_header(message: bytes) -> tuple[bytes, int]:
     expected = zlib.crc32(view[_HEADER.size :], zlib.crc32(b"\0\0\0\0", zlib.crc32(view[:_CRC_OFFSET])))
     if crc != expected:
         raise _malformed(f"crc32 must be {expected:08x}, that of the message, got {crc:08x}")
-    if num_blocks == 0:
-        raise _malformed("num_blocks must be at least 1, got 0")
+    if not 1 <= num_blocks <= MAX_BLOCKS:
+        raise _malformed(f"num_blocks must be in [1, {MAX_BLOCKS}], got {num_blocks}")
     return batch_id, num_blocks
 
 
@@ -233,16 +236,23 @@ def from_json(message: bytes, metrics: Metrics) -> Batch:
     """The batch that a JSON message holds; raises `Refused` for any defect."""
     if len(message) > MAX_JSON_BYTES:
         raise Refused("too-large", f"a JSON message must have at most {MAX_JSON_BYTES} bytes, got {len(message)}")
+    # An object of two letters becomes one of 200 bytes: without this, a message could fill forty times its size.
+    nested = message.count(b"{") + message.count(b"[")
+    if nested > 2 + len(message) // _BYTES_PER_OBJECT:
+        raise _malformed(
+            f"a JSON message must have at most 2 objects and lists and one more per {_BYTES_PER_OBJECT} bytes, "
+            f"got {nested}"
+        )
     try:
-        data = json.loads(message)
+        data = json.loads(message.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise _malformed(f"a JSON message must be JSON in UTF-8: {type(error).__name__}") from None
     _expect_keys(data, {"version", "batch_id", "reports"}, "the message")
     if type(data["version"]) is not int or data["version"] != VERSION:
-        raise Refused("version-unsupported", f"version must be {VERSION}, got {_brief(data['version'])}")
+        raise Refused("version-unsupported", f"version must be {VERSION}, got {brief(data['version'])}")
     batch_id = _read_hex(data["batch_id"], BATCH_ID_BYTES, "batch_id")
     if not isinstance(data["reports"], list) or not data["reports"]:
-        raise _malformed(f"reports must be a list of at least one report, got {_brief(data['reports'])}")
+        raise _malformed(f"reports must be a list of at least one report, got {brief(data['reports'])}")
     reports = [_report_from_json(number, item, metrics) for number, item in enumerate(data["reports"])]
     try:
         return Batch.of(batch_id, reports)
@@ -261,12 +271,12 @@ def _report_from_json(number: int, data: Any, metrics: Metrics) -> Report:
     if metric is None or metric.metric_hash != metric_hash.hex():
         raise Refused("metric-unknown", f"{where}: metric_hash {metric_hash.hex()} is not that of a metric known here")
     if data["metric"] != metric.name:
-        got = _brief(data["metric"])
+        got = brief(data["metric"])
         raise _malformed(f"{where}: metric must be {metric.name!r}, the name behind its hash, got {got}")
     epoch, cohort = data["epoch"], data["cohort"]
     for key, value in (("epoch", epoch), ("cohort", cohort)):
         if type(value) is not int:
-            raise _malformed(f"{where}: {key} must be a whole number, got {_brief(value)}")
+            raise _malformed(f"{where}: {key} must be a whole number, got {brief(value)}")
     if not 0 <= cohort < metric.shape.num_cohorts:
         raise Refused("report-impossible", f"{where} of metric {metric.name}: {_cohort_rule(metric, cohort)}")
     vector = _read_hex(data["bits"], vector_bytes(metric, cohort), f"{where}: bits")
@@ -278,24 +288,14 @@ def _report_from_json(number: int, data: Any, metrics: Metrics) -> Report:
 
 def _expect_keys(data: Any, keys: set[str], where: str) -> None:
     if not isinstance(data, dict) or set(data) != keys:
-        got = ", ".join(_brief(key) for key in list(data)[:8]) if isinstance(data, dict) else _brief(data)
+        got = ", ".join(brief(key) for key in list(data)[:8]) if isinstance(data, dict) else brief(data)
         raise _malformed(f"{where} must have exactly the keys {', '.join(sorted(keys))}, got {got}")
 
 
 def _read_hex(raw: Any, size: int, where: str) -> bytes:
     if isinstance(raw, str) and len(raw) == 2 * size and set(raw) <= set("0123456789abcdef"):
         return bytes.fromhex(raw)
-    raise _malformed(f"{where} must be {2 * size} lower-case hex digits, got {_brief(raw)}")
-
-
-def _brief(raw: Any) -> str:
-    """A value that someone sent, short enough to be shown in an answer."""
-    if isinstance(raw, list | dict):
-        return f"a {type(raw).__name__} of {len(raw)}"
-    if isinstance(raw, int) and raw.bit_length() > 64:
-        return f"a number of {raw.bit_length()} bits"
-    shown = ascii(raw)
-    return shown if len(shown) <= 48 else shown[:45] + "..."
+    raise _malformed(f"{where} must be {2 * size} lower-case hex digits, got {brief(raw)}")
 
 
 # --- rules --------------------------------------------------------------------------------------------------------

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
 
 
 class Invalid(ValueError):
@@ -18,3 +22,19 @@ def refuse(problems: Iterable[str]) -> None:
     found = tuple(problems)
     if found:
         raise Invalid(found)
+
+
+def say(number: Fraction) -> str:
+    """A number as a person would write it: `0.5`, not `1/2`, where decimals can. Never rounded."""
+    text = f"{number.numerator / number.denominator:.12g}"
+    return text if Fraction(text) == number else str(number)
+
+
+def brief(raw: Any) -> str:
+    """A value that someone wrote or sent: short enough to be shown, and harmless to a terminal."""
+    if isinstance(raw, list | dict):
+        return f"a {'list' if isinstance(raw, list) else 'table'} of {len(raw)}"
+    if isinstance(raw, int) and raw.bit_length() > 64:
+        return f"a number of {raw.bit_length()} bits"
+    shown = str(raw) if isinstance(raw, Decimal | date) else ascii(raw)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

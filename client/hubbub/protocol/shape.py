@@ -7,6 +7,7 @@ answers one install could ever give; `flips`, how two of them can differ.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,11 +16,11 @@ from math import comb
 from typing import Any, ClassVar
 
 from hubbub.protocol.channel import Flips
-from hubbub.protocol.rules import refuse
+from hubbub.protocol.rules import refuse, say
 
 MAX_BITS = 65_536
 MAX_COHORTS = 65_536
-_ONE_BIT: Flips = ((1, 0), (0, 1))
+ONE_BIT: Flips = ((1, 0), (0, 1))
 _ONE_OF_MANY: Flips = ((1, 1),)
 
 
@@ -32,7 +33,7 @@ class Flag:
 
     num_cohorts: ClassVar[int] = 1
     num_masks: ClassVar[int] = 2
-    flips: ClassVar[Flips] = _ONE_BIT
+    flips: ClassVar[Flips] = ONE_BIT
 
     def width(self, cohort: int) -> int:
         return 1
@@ -58,7 +59,7 @@ class Choice:
     def _broken_rules(self) -> Iterator[str]:
         if not 2 <= len(self.choices) <= MAX_BITS - 1:
             yield f"choices must list from 2 to {MAX_BITS - 1} values, got {len(self.choices)}"
-        repeated = sorted({choice for choice in self.choices if self.choices.count(choice) > 1})
+        repeated = sorted(choice for choice, times in Counter(self.choices).items() if times > 1)
         if repeated:
             yield f"choices must all differ, got {', '.join(map(repr, repeated))} more than once"
         if self.absent is not None and self.absent not in self.choices:
@@ -106,7 +107,7 @@ class String:
     @property
     def flips(self) -> Flips:
         if self.num_bits == 1:
-            return _ONE_BIT
+            return ONE_BIT
         moved = min(self.num_hashes, self.num_bits - self.num_hashes)
         return ((moved, moved), (self.num_hashes, 0), (0, self.num_hashes))
 
@@ -129,7 +130,7 @@ class Mean:
 
     num_cohorts: ClassVar[int] = 1
     num_masks: ClassVar[int] = 2
-    flips: ClassVar[Flips] = _ONE_BIT
+    flips: ClassVar[Flips] = ONE_BIT
 
     def __post_init__(self) -> None:
         refuse(self._broken_rules())
@@ -137,7 +138,7 @@ class Mean:
     def _broken_rules(self) -> Iterator[str]:
         yield from _bad_limits(self.low, self.high)
         if not self.low <= self.absent <= self.high:
-            yield f"absent must be in [low={_say(self.low)}, high={_say(self.high)}], got {_say(self.absent)}"
+            yield f"absent must be in [low={say(self.low)}, high={say(self.high)}], got {say(self.absent)}"
 
     def width(self, cohort: int) -> int:
         return 1
@@ -161,14 +162,14 @@ class Histogram:
     def _broken_rules(self) -> Iterator[str]:
         if not 3 <= len(self.edges) <= MAX_BITS + 1:
             yield f"edges must list from 3 to {MAX_BITS + 1} numbers, got {len(self.edges)}"
-        for low, high in pairwise(self.edges):
-            if not low < high:
-                yield f"edges must ascend, got {_say(high)} after {_say(low)}"
-        if not 1 <= self.buckets_per_report <= max(1, self.num_buckets):
+        elif not 1 <= self.buckets_per_report <= self.num_buckets:
             yield (
                 f"buckets_per_report must be in [1, {self.num_buckets}], the number of buckets, "
                 f"got {self.buckets_per_report}"
             )
+        for low, high in pairwise(self.edges):
+            if not low < high:
+                yield f"edges must ascend, got {say(high)} after {say(low)}"
 
     @property
     def num_buckets(self) -> int:
@@ -184,7 +185,7 @@ class Histogram:
 
     @property
     def flips(self) -> Flips:
-        return _ONE_BIT if self.buckets_per_report == 1 else _ONE_OF_MANY
+        return ONE_BIT if self.buckets_per_report == 1 else _ONE_OF_MANY
 
     def width(self, cohort: int) -> int:
         return self.buckets_per_report
@@ -262,16 +263,4 @@ SHAPES: dict[str, type[Shape]] = {shape.kind: shape for shape in (Flag, Choice, 
 
 def _bad_limits(low: Fraction, high: Fraction) -> Iterator[str]:
     if not low < high:
-        yield f"low must be below high={_say(high)}, got {_say(low)}"
-
-
-def _say(number: Fraction) -> str:
-    """A number as a person would write it: `0.5`, not `1/2`, where decimals can."""
-    denominator = number.denominator
-    for factor in (2, 5):
-        while denominator % factor == 0:
-            denominator //= factor
-    if denominator > 1:
-        return str(number)
-    text = f"{number.numerator / number.denominator:.12g}"
-    return text if Fraction(text) == number else str(number)
+        yield f"low must be below high={say(high)}, got {say(low)}"

@@ -14,11 +14,13 @@ from typing import Any
 
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.report import Report
-from hubbub.protocol.rules import Invalid, refuse
+from hubbub.protocol.rules import Invalid, brief, refuse
 
 FORMAT = "hubbub.tally"
 VERSION = 1
 _MAX_COUNT = 2**63 - 1
+_KEYS = {"format", "version", "metric_hash", "metric", "epochs"}
+_EPOCH_KEYS = {"epoch", "num_reports", "bit_counts"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Tally:
         refuse(
             f"metric {self.metric.name}, epoch {epoch}: {problem}"
             for epoch, counts in self.epochs.items()
-            for problem in _broken_rules(self.metric, counts)
+            for problem in _broken_rules(self.metric, epoch, counts)
         )
 
     @property
@@ -90,15 +92,17 @@ class Tally:
         except (ValueError, RecursionError) as error:
             raise Invalid([f"not a tally: not JSON: {error}"]) from None
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            got = data.get("format") if isinstance(data, dict) else type(data).__name__
-            raise Invalid([f"not a tally: format must be {FORMAT!r}, got {got!r}"])
-        if data.get("version") != VERSION:
-            raise Invalid([f"version must be {VERSION}, got {data.get('version')!r}"])
-        metric = Definition.from_json(data.get("metric"))
-        got = data.get("metric_hash")
-        if got != metric.metric_hash:
-            raise Invalid([f"metric_hash must be {metric.metric_hash}, that of its metric, got {got!r}"])
-        return cls(metric, _epochs_from_json(data.get("epochs")))
+            got = data.get("format") if isinstance(data, dict) else data
+            raise Invalid([f"not a tally: format must be {FORMAT!r}, got {brief(got)}"])
+        if type(data.get("version")) is not int or data["version"] != VERSION:
+            raise Invalid([f"version must be {VERSION}, got {brief(data.get('version'))}"])
+        if set(data) != _KEYS:
+            raise Invalid([f"a tally must have exactly the keys {_list(_KEYS)}, got {_list(data)}"])
+        metric = Definition.from_json(data["metric"])
+        if data["metric_hash"] != metric.metric_hash:
+            got = brief(data["metric_hash"])
+            raise Invalid([f"metric_hash must be {metric.metric_hash}, that of its metric, got {got}"])
+        return cls(metric, _epochs_from_json(data["epochs"]))
 
 
 def count(metric: Definition, reports: Iterable[Report]) -> Tally:
@@ -131,30 +135,36 @@ def merge(tallies: Iterable[Tally]) -> dict[str, Tally]:
 
 def _epochs_from_json(data: Any) -> dict[int, Counts]:
     if not isinstance(data, list):
-        raise Invalid([f"epochs must be a list, got {type(data).__name__}"])
+        raise Invalid([f"epochs must be a list, got {brief(data)}"])
     epochs: dict[int, Counts] = {}
     for item in data:
-        keys = set(item) if isinstance(item, dict) else set()
-        if keys != {"epoch", "num_reports", "bit_counts"}:
-            raise Invalid([f"an epoch must have the keys epoch, num_reports, bit_counts, got {sorted(keys)}"])
+        if not isinstance(item, dict) or set(item) != _EPOCH_KEYS:
+            got = _list(item) if isinstance(item, dict) else brief(item)
+            raise Invalid([f"an epoch must have exactly the keys {_list(_EPOCH_KEYS)}, got {got}"])
         epoch = item["epoch"]
         if type(epoch) is not int or epoch in epochs:
-            raise Invalid([f"epoch must be a whole number that comes once, got {epoch!r}"])
+            raise Invalid([f"epoch must be a whole number that comes once, got {brief(epoch)}"])
         rows = item["bit_counts"]
         if not isinstance(rows, list):
-            raise Invalid([f"bit_counts must be a list of lists, got {type(rows).__name__}"])
+            raise Invalid([f"bit_counts must be a list of lists, got {brief(rows)}"])
         epochs[epoch] = Counts(_counts(item["num_reports"]), tuple(_counts(row) for row in rows))
     return epochs
 
 
 def _counts(row: Any) -> tuple[int, ...]:
     if not isinstance(row, list) or not all(type(number) is int for number in row):
-        raise Invalid([f"counts must be lists of whole numbers, got {str(row)[:60]}"])
+        raise Invalid([f"num_reports and the rows of bit_counts must be lists of whole numbers, got {brief(row)}"])
     return tuple(row)
 
 
-def _broken_rules(metric: Definition, counts: Counts) -> Iterator[str]:
+def _list(keys: Iterable[str]) -> str:
+    return ", ".join(brief(key) for key in sorted(keys)[:8])
+
+
+def _broken_rules(metric: Definition, epoch: int, counts: Counts) -> Iterator[str]:
     shape = metric.shape
+    if not -(2**31) <= epoch < 2**31:
+        yield "epoch must fit 32 bits"
     for field, rows in (("num_reports", counts.num_reports), ("bit_counts", counts.bit_counts)):
         if len(rows) != shape.num_cohorts:
             yield f"{field} must have {shape.num_cohorts} cohorts, got {len(rows)}"

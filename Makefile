@@ -1,0 +1,49 @@
+# Each of these does all its own set-up: nothing but make and Python 3.11 or newer is needed.
+
+PYTHON ?= python3
+WORKERS ?= auto
+PYTEST_OPTIONS ?=
+
+BIN := .venv/bin
+unexport PYTHONPATH PYTHONHOME
+
+define HELP
+make test    all quick checks of every claim, as a change must pass them (some minutes)
+make demo    one value's way from a crowd of simulated installs to an estimate, truth beside it
+make check   what a machine can say of the code at a glance: ruff, mypy, who imports whom
+make proof   the long, full-size form of the claims; resumes where it stopped, ends with all its figures
+make clean   removes all that these have made
+
+PYTHON=/path/to/python3 chooses the Python (now: $(PYTHON)), WORKERS=n how many processes test,
+PYTEST_OPTIONS="tests/protocol -x" what pytest is told besides.
+endef
+
+.PHONY: help test demo check proof clean environment
+
+help:
+	$(info $(HELP))
+	@:
+
+# Tests that share something costly share a file, and a file stays with one worker.
+test: environment
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=2 --dist=loadfile $(PYTEST_OPTIONS)
+
+demo: environment
+	@$(BIN)/python -m hubbub.simulations.first_light
+
+check: environment
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# One after the other: some measure the machine, and must have it to themselves.
+proof: environment
+	$(BIN)/python -m pytest -m proof --resume -v $(PYTEST_OPTIONS)
+
+clean:
+	rm -rf .venv .proof .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+environment:
+	@$(PYTHON) tools/environment.py

@@ -1,0 +1,1 @@
+"""What will be seen, said beforehand: populations that answer through the real client code."""

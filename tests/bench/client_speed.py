@@ -1,0 +1,128 @@
+"""What the client costs its host, on one core: prints a table, or JSON with --json.
+
+    python tests/bench/client_speed.py
+
+Reports are of a 128-bit string. "record() returns" is a call that makes a report: one SQLite transaction on the real
+state file; the first call of an epoch also seals the one before. Import times are CPU times of fresh interpreters,
+less that of an empty one, best of 20, against `import sqlite3, json, tomllib`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+import timeit
+from collections.abc import Callable
+
+from hubbub.client import Client, Registry
+from hubbub.client.respond import draw_bits, respond
+from hubbub.protocol.bloom import string_mask
+
+DAY = 86_400
+LIMITS = {"report_memo_known_us": 15.0, "report_memo_new_us": 40.0, "record_median_us": 200.0, "import_ratio": 3.5}
+
+
+def registry(metrics: int) -> Registry:
+    terms = (
+        'why = "w"\nowner = "o"\nexpires = 2999-01-01\nevery = "day"\nepsilon_one_report = 1\nepsilon_permanent = 4\n'
+    )
+    shape = 'kind = "string"\nnum_bits = 128\nnum_hashes = 1\nnum_cohorts = 64\nmax_values = 2\n'
+    tables = "".join(f"[metrics.page{i}]\n{shape}{terms}" for i in range(metrics))
+    return Registry.parse(f'app = "speed"\nlifetime_epsilon = {8 * metrics}\n{tables}')
+
+
+def best(call: Callable[[], object], number: int, repeat: int) -> float:
+    """Microseconds of CPU a call: the best of many, for this machine is shared."""
+    return min(timeit.repeat(call, number=number, repeat=repeat, timer=time.process_time)) / number * 1e6
+
+
+def respond_cost(number: int = 2000, repeat: int = 20) -> dict[str, float]:
+    metric = registry(1)["page0"]
+    mask = string_mask("https://example.org/", 7, 128, 1)
+    memo = respond(metric, mask, 7, os.urandom).memo
+    return {
+        "report_memo_known_us": best(lambda: draw_bits(metric, memo, 7, os.urandom), number, repeat),
+        "report_memo_new_us": best(lambda: respond(metric, mask, 7, os.urandom), number, repeat),
+    }
+
+
+def record_cost(epochs: int = 400, metrics: int = 6) -> dict[str, float]:
+    os.environ["HUBBUB_MODE"] = "on"
+    now = [20_000.0 * DAY]
+    first, later, repeated = [], [], []
+    with tempfile.TemporaryDirectory() as directory:
+        client = Client(
+            registry(metrics),
+            endpoint="http://127.0.0.1:9",
+            state_dir=directory,
+            background=False,
+            clock=lambda: now[0],
+        )
+        client.consent(True)
+        for epoch in range(epochs):
+            now[0] += DAY
+            for i in range(metrics):
+                spent = _timed(lambda i=i, epoch=epoch: client.record(f"page{i}", f"https://example.org/{epoch % 2}"))
+                (later if i else first).append(spent)
+            repeated.append(_timed(lambda: client.record("page0", "https://example.org/")))
+        client.forget()
+        client.close()
+    return {
+        "record_median_us": statistics.median(later),
+        "record_p99_us": statistics.quantiles(later, n=100)[98],
+        "record_first_of_epoch_median_us": statistics.median(first),
+        "record_again_median_us": statistics.median(repeated),
+    }
+
+
+def _timed(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return (time.perf_counter() - start) * 1e6
+
+
+def import_cost(repeat: int = 20) -> dict[str, float]:
+    statements = {"nothing": "pass", "stdlib": "import sqlite3, json, tomllib", "client": "import hubbub.client"}
+    fastest = dict.fromkeys(statements, float("inf"))
+    with tempfile.TemporaryDirectory() as cache:
+        # Compiled files as an installed package has them, whatever this environment says of writing them.
+        environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {
+            "PYTHONPYCACHEPREFIX": cache
+        }
+        for turn in range(repeat + 1):
+            for name, statement in statements.items():  # interleaved: a slow minute hits all alike
+                spent = _cpu_seconds([sys.executable, "-c", statement], environ)
+                if turn:  # the first turn compiles
+                    fastest[name] = min(fastest[name], spent)
+    stdlib, client = (fastest[name] - fastest["nothing"] for name in ("stdlib", "client"))
+    return {"import_ms": client * 1e3, "import_stdlib_ms": stdlib * 1e3, "import_ratio": client / stdlib}
+
+
+def _cpu_seconds(command: list[str], environ: dict[str, str]) -> float:
+    """What a child process spends, not how long it waits: this machine is shared."""
+    pid = os.posix_spawn(command[0], command, environ)
+    _, status, usage = os.wait4(pid, 0)
+    assert status == 0, f"{command} failed"
+    return usage.ru_utime + usage.ru_stime
+
+
+def measure() -> dict[str, float]:
+    return {**respond_cost(), **record_cost(), **import_cost()}
+
+
+def main() -> None:
+    figures = measure()
+    if "--json" in sys.argv:
+        print(json.dumps(figures, indent=2))
+        return
+    for name, value in figures.items():
+        limit = f"   (at most {LIMITS[name]:g})" if name in LIMITS else ""
+        print(f"{name:<34}{value:10.2f}{limit}")
+
+
+if __name__ == "__main__":
+    main()

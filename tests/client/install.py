@@ -1,0 +1,70 @@
+"""One install of an app in a test: its state directory, its clock, its chance, its collector. Clients come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from hubbub.client import Client, Registry
+from hubbub.protocol.report import Report, by_short_hash, unpack
+from tests.client.answering_server import AnsweringServer
+from tests.client.registries import metric, registry
+
+DAY = 86_400
+START = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
+"""A Monday at noon: the week begins, the month does not."""
+
+
+class Install:
+    """Time stands still until it is told to pass, and a message leaves as soon as its epoch is over."""
+
+    def __init__(self, directory: Path, server: AnsweringServer) -> None:
+        self.directory = directory
+        self.server = server
+        self.now = START
+        self.chance = Random(20_261_116).randbytes
+        self.registry = registry(metric("dark_theme"))
+        self.clients: list[Client] = []
+
+    def client(self, asks: Registry | None = None, **options: Any) -> Client:
+        """A run of the app begins."""
+        if asks is not None:
+            self.registry = asks
+        given = {
+            "endpoint": self.server.url,
+            "state_dir": self.directory,
+            "background": False,
+            "clock": lambda: self.now,
+            "send_delay": lambda span: 0.0,
+            "random": self.chance,
+            **options,
+        }
+        client = Client(self.registry, **given)
+        self.clients.append(client)
+        return client
+
+    def agreed(self, asks: Registry | None = None, **options: Any) -> Client:
+        """A client whose person said yes yesterday, so that it reports from today on."""
+        client = self.client(asks, **options)
+        client.consent(True)
+        self.days(1)
+        return client
+
+    def days(self, number: float = 1) -> None:
+        self.now += number * DAY
+
+    def arrived(self, *known: Registry) -> list[Report]:
+        """All reports that the server was sent, in order, those sent again included."""
+        return reports_in(self.server.bodies, *(known or [self.registry]))
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+
+
+def reports_in(bodies: Iterable[bytes], *known: Registry) -> list[Report]:
+    definitions = by_short_hash(found for asks in known for found in asks)
+    return [report for body in bodies for report in unpack(body, definitions).reports]

@@ -1,0 +1,410 @@
+"""Real processes that end as processes do: killed, forked, spawned, out of disk, in the middle of things."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hubbub.client import Client
+from tests.client.answering_server import HANG
+from tests.client.install import DAY, Install, reports_in
+from tests.client.processes import PATIENCE, run_file, run_python, start_python
+from tests.client.registries import clear, clear_metric, metric, registry, source
+
+BEGIN = """
+import json, os, sys, threading, time
+from hubbub.client import Client
+toml, state, endpoint, now = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
+def make(**options):
+    return Client(toml, state_dir=state, endpoint=endpoint, clock=lambda: now, send_delay=lambda span: 0, **options)
+"""
+MANY = 200
+IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
+"""For tests of many clients, which are not about the disk."""
+FLAGS = clear(*(clear_metric(f"flag_{i}", max_values=1, absent="false") for i in range(MANY)))
+
+
+def arguments(install: Install) -> list[object]:
+    toml = install.directory.parent / "metrics.toml"
+    toml.write_text(install.registry.source)
+    return [toml, install.directory, install.server.url, install.now]
+
+
+def end_of_day(install: Install) -> list[int]:
+    """What arrives of the day that ends: the bits of every report, in the order of the registry."""
+    install.server.received.clear()
+    install.days(1)
+    with install.client() as client:
+        client.flush(PATIENCE)
+    return [report.bits for report in install.arrived()]
+
+
+# --- ends -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os._exit(0)", "os.abort()", "sys.exit(1)", "1 / 0"])
+def test_a_record_that_returned_survives_the_end_of_its_process(install: Install, end: str) -> None:
+    install.agreed(clear(clear_metric("theme"), clear_metric("beta"))).close()
+    for day in range(3):
+        script = BEGIN + f"client = make()\nclient.record('theme', {day % 2 == 0})\nprint('recorded')\n" + end
+        process = start_python(script, *arguments(install))
+        output, _ = process.communicate(timeout=PATIENCE)
+        assert output.startswith("recorded\n")
+        assert process.returncode != 0 or end == "os._exit(0)"
+        assert end_of_day(install) == [day % 2 == 0, 0]
+
+
+def test_a_process_killed_from_outside_right_after_record_loses_nothing(install: Install) -> None:
+    install.agreed(clear(clear_metric("theme"))).close()
+    script = BEGIN + "make().record('theme', True)\nprint('recorded')\nsys.stdin.read()"
+    process = start_python(script, *arguments(install))
+    assert process.stdout.readline() == "recorded\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=PATIENCE)
+    assert end_of_day(install) == [1]
+
+
+# --- forks ----------------------------------------------------------------------------------------------------------
+
+FORK = """
+client = make(background=False)
+for fork in range(4):
+    child = os.fork()
+    for i in range({many}):
+        if i % 8 == 2 * fork + (child == 0):
+            client.record(f"flag_{{i}}", True)
+    if child == 0:
+        os._exit(0) if fork % 2 else sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_all_records_of_both_sides_of_a_fork_survive(install: Install) -> None:
+    install.agreed(FLAGS).close()
+    for round_ in range(3):
+        run_python(BEGIN + FORK.format(many=MANY), *arguments(install))
+        assert end_of_day(install) == [1] * MANY, round_
+    assert install.client().status().counts == {"made": 3 * MANY, "sent": 3 * MANY}
+
+
+def test_parent_and_child_may_record_at_the_same_time(install: Install) -> None:
+    """Nobody waits for anybody; a record that met a lock is dropped and counted, and the test records it again."""
+    install.agreed(FLAGS).close()
+    script = """
+client = make(background=False)
+child = os.fork()
+for i in range(200):
+    if i % 2 == (child == 0):
+        while True:
+            before = client._counts["dropped_busy"]
+            client.record(f"flag_{i}", True)
+            if client._counts["dropped_busy"] == before:
+                break
+if child == 0:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+client.close()
+"""
+    run_python(BEGIN + script, *arguments(install))
+    assert end_of_day(install) == [1] * MANY
+
+
+def test_threads_that_fork_at_once_neither_lose_records_nor_hang(install: Install) -> None:
+    install.agreed(FLAGS).close()
+    script = """
+import warnings
+warnings.simplefilter("ignore")
+client = make(background=False)
+def fork_and_record(first):
+    for i in range(first, 200, 4):
+        child = os.fork()
+        if child == 0:
+            for _ in range(50):
+                client.record(f"flag_{i}", True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        client.status()
+threads = [threading.Thread(target=fork_and_record, args=(first,)) for first in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+client.close()
+print(json.dumps(client.mode))
+"""
+    assert run_python(BEGIN + script, *arguments(install)) == "on"
+    assert end_of_day(install) == [1] * MANY
+
+
+def test_a_forked_child_has_no_sender_and_starts_its_own(install: Install) -> None:
+    client = install.agreed()
+    client.close()
+    install.days(1)
+    script = """
+client = make()
+client.record("dark_theme", True)
+client.flush(30)
+child = os.fork()
+if child == 0:
+    now += 86_400
+    client.record("dark_theme", True)
+    done = client.flush(30) and client.status().counts["sent"] == 2
+    os._exit(0 if done else 1)
+print(json.dumps(os.waitpid(child, 0)[1]))
+"""
+    assert run_python(BEGIN + script, *arguments(install)) == 0
+    assert len(install.server.bodies) == 2
+
+
+def test_a_child_forked_while_the_sender_waits_for_an_answer_is_not_stuck(install: Install) -> None:
+    install.agreed().close()
+    install.days(1)
+    install.server.answer = lambda body: HANG
+    script = """
+client = make()
+client.record("dark_theme", True)
+while not any(thread.name == "hubbub-sender" for thread in threading.enumerate()):
+    time.sleep(0.001)
+child = os.fork()
+if child == 0:
+    client.record("dark_theme", True)
+    os._exit(0 if client.status().mode == "on" else 1)
+print(json.dumps(os.waitpid(child, 0)[1]))
+sys.stdout.flush()
+os._exit(0)
+"""
+    assert run_python(BEGIN + script, *arguments(install)) == 0
+
+
+# --- many at once ---------------------------------------------------------------------------------------------------
+
+
+def test_spawned_workers_share_the_state(install: Install, tmp_path: Path) -> None:
+    install.agreed(FLAGS).close()
+    app = tmp_path / "app.py"
+    app.write_text(
+        BEGIN
+        + """
+import multiprocessing
+def work(first):
+    with make() as client:
+        for i in range(first, 200, 4):
+            while True:
+                before = client._counts["dropped_busy"]
+                client.record(f"flag_{i}", True)
+                if client._counts["dropped_busy"] == before:
+                    break
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        pool.map(work, range(4))
+"""
+    )
+    run_file(app, *arguments(install))
+    assert end_of_day(install) == [1] * MANY
+
+
+def test_processes_that_meet_at_the_very_first_start_make_one_install(install: Install) -> None:
+    install.registry = clear(clear_metric("page", "string", num_cohorts=64), clear_metric("theme"))
+    script = BEGIN + "client = make()\nclient.consent(True)\nnow += 86_400\nclient.record('theme', True)\nclient.close()"
+    processes = [start_python(script, *arguments(install)) for _ in range(6)]
+    for process in processes:
+        output, _ = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, output) == (0, "")
+    assert [path.name for path in install.directory.iterdir()] == ["state.db"]
+    install.days(1)
+    assert end_of_day(install) == [0, 1]
+    assert install.client().status().counts["made"] == 2
+
+
+def test_eight_threads_of_one_client_make_one_report_for_each_metric(install: Install) -> None:
+    client = install.agreed(FLAGS)
+    raised = []
+
+    def record_all() -> None:
+        try:
+            for asked in FLAGS:
+                while (asked.name, client._epochs[0]) not in client._answered:
+                    client.record(asked.name, True)
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=record_all) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert raised == []
+    assert client.status().counts["made"] == MANY
+    assert end_of_day(install) == [1] * MANY
+
+
+def run_clients(install: Install, number: int) -> int:
+    """So many installs in one process, all alive at once: a day, its end, delivery. Returns the files left open."""
+    asks = registry(metric("theme"), metric("page", "string"))
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as directory:
+        before = len(os.listdir("/proc/self/fd"))
+        clients = [install.client(asks, state_dir=Path(directory, str(i))) for i in range(number)]
+        for client in clients:
+            client.consent(True)
+        install.days(1)
+        for i, client in enumerate(clients):
+            client.record("page", f"page {i % 7}")
+        install.days(1)
+        for client in clients:
+            assert client.flush()
+        assert all(client.mode == "on" for client in clients)
+        assert threading.active_count() < 20
+        for client in clients:
+            client.close()
+        install.clients.clear()
+        return len(os.listdir("/proc/self/fd")) - before
+
+
+def assert_all_arrived(install: Install, number: int) -> None:
+    ids = {body[8:24] for body in install.server.bodies}
+    assert len(ids) == len(install.server.bodies) == number
+    counted = Counter(report.metric.name for report in reports_in(install.server.bodies, install.registry))
+    assert counted == {"theme": number, "page": number}
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in /proc")
+def test_a_thousand_clients_in_one_process_deliver_and_leave_no_file_open(install: Install) -> None:
+    assert run_clients(install, 1000) <= 5  # connections that the server has not yet closed
+    assert_all_arrived(install, 1000)
+
+
+@pytest.mark.proof
+def test_five_thousand_clients_in_one_process_deliver_and_leave_no_file_open(install: Install, figure) -> None:
+    left = run_clients(install, 5000)
+    assert left <= 5
+    assert_all_arrived(install, 5000)
+    figure("clients in one process, all alive at once", f"5000, {len(install.server.bodies)} messages delivered")
+
+
+def test_clients_need_few_files_whatever_the_limit_is(install: Install) -> None:
+    script = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+def one(i):
+    return Client(toml, state_dir=f"{state}/{i}", endpoint=endpoint, background=False, clock=lambda: now)
+clients = [one(i) for i in range(120)]  # three files each, if all were kept open
+for client in clients: client.consent(True)
+now += 86_400
+for client in clients: client.record("dark_theme", True)
+print(json.dumps([sum(client.status().counts["made"] for client in clients), *{client.mode for client in clients}]))
+"""
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as directory:
+        install.directory = Path(directory, "state")
+        assert run_python(BEGIN + script, *arguments(install)) == [120, "on"]
+
+
+# --- a full disk ----------------------------------------------------------------------------------------------------
+
+FULL = """
+import logging
+logging.disable()
+client = make(background=False)
+FILL
+for i in range(200):
+    client.record(f"flag_{i}", True)
+    client.record("page", "x" * 1000)
+client.flush()
+client.close()
+print(json.dumps([client.mode, client.status().rule]))
+"""
+LIMIT = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+"""
+FILL = """
+import errno
+with open(os.path.join(os.path.dirname(state), "ballast"), "wb", buffering=0) as ballast:
+    try:
+        while True:
+            ballast.write(bytes(4096))
+    except OSError as error:
+        assert error.errno == errno.ENOSPC
+"""
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with room for one state and little more."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("only root can mount a small file system")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def a_full_disk_hurts_nobody(install: Install, script: str) -> None:
+    asks = clear(*(clear_metric(f"flag_{i}", max_values=1) for i in range(MANY)), clear_metric("page", "string"))
+    with install.agreed(asks) as client:
+        client.record("flag_7", True)
+    mode, rule = run_python(BEGIN + FULL.replace("FILL", script), *arguments(install))
+    assert mode == "off"
+    assert "disk" in rule
+
+
+def test_a_full_disk_never_reaches_the_app_and_loses_nothing_that_was_kept(install: Install, small_disk: Path) -> None:
+    install.directory = small_disk / "state"
+    a_full_disk_hurts_nobody(install, FILL)
+    (small_disk / "ballast").unlink()
+    made = install.client().status().counts["made"]
+    bits = end_of_day(install)
+    assert (bits[7], len(bits)) == (1, MANY + 1)
+    assert sum(bits[:MANY]) in (made, made - 1)  # one of those made may be the page
+    install.close()
+
+
+def test_a_file_that_may_not_grow_is_a_full_disk_too(install: Install) -> None:
+    a_full_disk_hurts_nobody(install, LIMIT)
+    bits = end_of_day(install)
+    assert (bits[7], len(bits)) == (1, MANY + 1)
+
+
+def test_a_disk_that_is_full_from_the_start_means_off(install: Install, small_disk: Path) -> None:
+    install.directory = small_disk / "state"
+    toml = small_disk.parent / "metrics.toml"
+    toml.write_text(source(metric("dark_theme")))
+    script = BEGIN + "import logging; logging.disable()\n" + FILL
+    script += "client = make()\nclient.consent(True)\nclient.record('dark_theme', True)\nprint(json.dumps(client.mode))"
+    assert run_python(script, toml, install.directory, install.server.url, install.now) == "off"
+    assert list(install.directory.glob("*")) == []
+
+
+# --- asyncio --------------------------------------------------------------------------------------------------------
+
+
+def test_an_event_loop_goes_on_while_a_server_hangs(install: Install) -> None:
+    install.server.answer = lambda body: HANG
+    client = install.agreed()
+    install.days(1)
+
+    async def app() -> tuple[int, bool]:
+        ticks = 0
+        flushing = asyncio.ensure_future(client.aflush(timeout=0.5))
+        while not flushing.done():
+            await asyncio.sleep(0.005)
+            ticks += 1
+        return ticks, await flushing
+
+    ticks, _ = asyncio.run(app())
+    assert ticks > 5  # blocked, it would be one
+    assert install.server.connections == 1
+
+
+def test_aflush_sends_what_is_due(install: Install) -> None:
+    client: Client = install.agreed()
+    install.days(1)
+    assert asyncio.run(client.aflush())
+    assert [report.epoch * DAY for report in install.arrived()] == [install.now // DAY * DAY - DAY]

@@ -1,0 +1,286 @@
+"""Copied, corrupt, foreign and busy state: what it had spent is never lost, and the app never notices."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from hubbub.client import state as state_module
+from hubbub.client.state import PATIENCE, State, Unusable
+from tests.client.install import Install
+from tests.client.processes import holding_the_state, hubbub, run_python
+from tests.client.registries import metric, registry
+
+
+def a_past(install: Install, days: int = 2, lifetime: float = 6.5) -> float:
+    """Lets an install live for some days, and end. Returns what it spent."""
+    client = install.agreed(registry(metric("theme", max_values=1), metric("beta", max_values=1), lifetime=lifetime))
+    for _ in range(days):
+        client.record("theme", True)
+        install.days(1)
+        client.flush()
+    spent = client.status().epsilon_spent
+    client.close()
+    assert spent == pytest.approx(6)
+    return spent
+
+
+# --- copies ---------------------------------------------------------------------------------------------------------
+
+
+def copy(install: Install, to: Path) -> None:
+    shutil.copytree(install.directory, to)
+
+
+def test_a_copied_state_is_set_aside_and_what_it_spent_is_carried_over(install: Install, tmp_path: Path) -> None:
+    spent = a_past(install)
+    copy(install, tmp_path / "copy")
+    client = install.client(state_dir=tmp_path / "copy")
+    status = client.status()
+    assert (status.mode, status.rule) == ("local", "nobody has been asked yet")
+    assert status.set_aside == (str(tmp_path / "copy" / "state.copied-1.db"),)
+    assert status.epsilon_spent == spent
+    assert status.batches_waiting == status.reports_in_the_making == 0
+
+
+def test_a_copied_state_has_no_budget_that_its_origin_had_spent(install: Install, tmp_path: Path) -> None:
+    a_past(install)
+    copy(install, tmp_path / "copy")
+    sent = len(install.server.bodies)
+    client = install.client(state_dir=tmp_path / "copy")
+    client.consent(True)
+    for _ in range(3):
+        install.days(1)
+        client.record("theme", True)
+        client.flush()
+    assert len(install.server.bodies) == sent
+    assert client.status().epsilon_spent == pytest.approx(6)
+
+
+def test_a_copied_state_keeps_the_smallest_lifetime_budget(install: Install, tmp_path: Path) -> None:
+    a_past(install)
+    copy(install, tmp_path / "copy")
+    more = registry(metric("theme", max_values=1), metric("beta", max_values=1), lifetime=1000)
+    client = install.client(more, state_dir=tmp_path / "copy")
+    client.consent(True)
+    assert client.status().lifetime_epsilon == 6.5
+    install.days(1)
+    client.record("theme", True)
+    assert client.status().counts == {"not_asked": 1}
+
+
+def test_copies_of_copies_add_up_what_was_spent(install: Install, tmp_path: Path) -> None:
+    a_past(install, lifetime=100)
+    for number in range(3):
+        copy(install, tmp_path / f"copy {number}")
+        install.directory = tmp_path / f"copy {number}"
+        client = install.agreed()
+        client.record("theme", True)
+        install.days(1)
+        client.flush()
+        assert client.status().epsilon_spent == pytest.approx(6 * (number + 2))
+        client.close()
+
+
+def test_a_copy_made_while_the_app_runs_is_one_too(install: Install, tmp_path: Path) -> None:
+    client = install.agreed()
+    client.record("dark_theme", True)
+    run_python("import shutil, sys; shutil.copytree(*sys.argv[1:])", install.directory, tmp_path / "copy")
+    other = install.client(state_dir=tmp_path / "copy")
+    assert other.mode == "local"
+    assert other.status().epsilon_spent == client.status().epsilon_spent == pytest.approx(3)
+
+
+def test_a_state_from_another_machine_is_a_copy(install: Install, environment: pytest.MonkeyPatch) -> None:
+    a_past(install)
+    environment.setattr("hubbub.client.state.machine_id", lambda: "another machine")
+    assert len(install.client().status().set_aside) == 1
+
+
+def test_the_origin_of_a_copy_goes_on_as_before(install: Install, tmp_path: Path) -> None:
+    a_past(install)
+    copy(install, tmp_path / "copy")
+    install.client(state_dir=tmp_path / "copy").consent(True)
+    client = install.client()
+    assert client.mode == "on"
+    assert client.status().set_aside == ()
+
+
+def test_a_directory_that_was_moved_is_no_copy(install: Install, tmp_path: Path) -> None:
+    a_past(install)
+    install.directory = install.directory.rename(tmp_path / "moved")
+    client = install.client()
+    assert (client.mode, client.status().set_aside) == ("on", ())
+
+
+# --- corruption -----------------------------------------------------------------------------------------------------
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"\x7fELF" * 3000)
+
+
+def half(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def nothing(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def zeros(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def tables(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100] + b"\xaa" * (len(whole) - 100))
+
+
+@pytest.mark.parametrize("damage", [garbage, half, nothing, zeros, tables])
+def test_a_corrupt_state_is_set_aside_and_reported_and_never_replaced_by_a_fresh_budget(
+    install: Install, caplog: pytest.LogCaptureFixture, damage
+) -> None:
+    a_past(install)
+    damage(install.directory / "state.db")
+    damaged = (install.directory / "state.db").read_bytes()
+    sent = len(install.server.bodies)
+    for run in range(3):
+        client = install.client()
+        client.consent(True)
+        client.record("theme", True)
+        install.days(1)
+        client.flush()
+        assert client.mode == "off", run
+        assert "corrupt" in client.status().rule
+        assert "nothing is sent" in client.status().rule
+        client.close()
+    assert len(install.server.bodies) == sent
+    (aside,) = client.status().set_aside
+    assert aside == str(install.directory / "state.corrupt-1.db")
+    assert Path(aside).stat().st_size >= len(damaged)
+    assert not (install.directory / "state.db").exists()
+    assert aside in caplog.text
+
+
+def test_corruption_that_shows_while_the_app_runs_stops_it_without_a_word_to_the_app(install: Install) -> None:
+    client = install.agreed()
+    client._state.close()  # as a fork would; the file is opened again when it is next needed
+    tables(install.directory / "state.db")
+    client.record("dark_theme", True)
+    status = client.status()
+    assert (status.mode, status.counts["dropped_state"]) == ("off", 1)
+
+
+def test_a_person_who_deletes_the_corrupt_file_starts_anew(install: Install) -> None:
+    a_past(install)
+    garbage(install.directory / "state.db")
+    (aside,) = install.client().status().set_aside
+    Path(aside).unlink()
+    assert install.agreed().mode == "on"
+
+
+def test_a_state_of_another_version_is_refused_in_words_and_left_alone(install: Install) -> None:
+    a_past(install)
+    path = install.directory / "state.db"
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 2")
+    db.close()
+    client = install.client()
+    assert client.mode == "off"
+    assert client.status().rule == f"{path} must have schema 1, got 2: it is of another hubbub"
+    assert path.exists()
+
+
+# --- locks ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_under_a_lock_held_by_another_process_is_dropped_and_counted(install: Install) -> None:
+    client = install.agreed(registry(metric("theme"), metric("beta")))
+    client.record("theme", True)
+    with holding_the_state(install.directory / "state.db"):
+        client.record("beta", True)
+        client.record("beta", True)
+        assert client.mode == "on"
+    assert client.status().counts == {"made": 1, "dropped_busy": 2}
+    client.record("beta", True)
+    assert client.status().counts == {"made": 2, "dropped_busy": 2}
+
+
+def test_a_state_that_is_busy_when_the_app_starts_is_asked_again_later(install: Install) -> None:
+    install.agreed().close()
+    with holding_the_state(install.directory / "state.db"):
+        client = install.client()
+        client.record("dark_theme", True)
+        assert (client.mode, client.status().rule) == ("off", "the state is busy just now")
+        assert client.status().counts == {"dropped_busy": 1}
+    client.record("dark_theme", True)
+    assert client.mode == "on"
+    assert client.status().counts == {"made": 1, "dropped_busy": 1}
+
+
+def test_sending_under_a_lock_is_no_dropped_record(install: Install) -> None:
+    client = install.agreed()
+    client.record("dark_theme", True)
+    install.days(1)
+    client.record("dark_theme", True)
+    with holding_the_state(install.directory / "state.db"):
+        client.flush()
+    assert "dropped_busy" not in client.status().counts
+    assert client.flush()
+    assert len(install.arrived()) == 1
+
+
+def test_the_command_says_that_the_state_is_in_use(install: Install) -> None:
+    install.agreed().close()
+    with holding_the_state(install.directory / "state.db"):
+        done = hubbub("preview", "--state", install.directory)
+    assert done.returncode == 2
+    assert done.stderr == "hubbub preview: the state is in use by another process just now; try again\n"
+
+
+def test_another_thread_is_waited_for_no_longer_than_another_process(install: Install) -> None:
+    client = install.agreed()
+    with client._state._lock:
+        client.record("dark_theme", True)
+    assert PATIENCE == 0.1
+    assert client.status().counts == {"dropped_busy": 1}
+
+
+# --- one file, many clients -----------------------------------------------------------------------------------------
+
+
+def test_a_process_keeps_a_bounded_number_of_files_open(install: Install, environment, tmp_path: Path) -> None:
+    environment.setattr(state_module, "MAX_OPEN", 4)
+    clients = []
+    for number in range(12):
+        client = install.client(state_dir=tmp_path / str(number))
+        client.consent(True)
+        clients.append(client)
+    assert sum(client._state._connection is not None for client in clients) <= 4
+    install.days(1)
+    for client in clients:
+        client.record("dark_theme", True)
+    assert [client.status().counts["made"] for client in clients] == [1] * 12
+
+
+def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    with pytest.raises(ZeroDivisionError), state.transaction() as db:
+        db.execute("INSERT INTO counts VALUES ('made', 1)")
+        _ = 1 / 0
+    with state.transaction() as db:
+        assert db.execute("SELECT count(*) FROM counts").fetchone() == (0,)
+    state.close()
+
+
+def test_a_mistake_in_a_query_leaves_the_state_usable(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    with pytest.raises(Unusable, match="no such table: moon"), state.transaction() as db:
+        db.execute("SELECT * FROM moon")
+    with state.transaction() as db:
+        assert db.execute("SELECT count(*) FROM memos").fetchone() == (0,)
+    state.close()

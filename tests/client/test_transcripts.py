@@ -1,0 +1,263 @@
+"""What the collector can learn from everything an install ever sends, exactly: no sampling, the real client, all draws.
+
+Odds are e**epsilon as fractions. Value privacy compares histories that change at the same times; with `hold` any two
+histories are compared. The longer histories are in `make proof`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import pytest
+
+from hubbub.client import Registry
+from hubbub.client.memos import Identity, Memo, _fingerprint
+from hubbub.client.reporting import Reporter
+from hubbub.client.respond import draw_memo
+from tests.client.transcripts import Epoch, law_of, worst_odds
+
+HEAD = 'app = "t"\nlifetime_epsilon = 1000\n'
+TERMS = 'why = "w"\nowner = "o"\nexpires = 2099-01-01\nevery = "day"\n'
+NOISY = "epsilon_one_report = 1.0\nepsilon_permanent = 2.0\n"
+CLEAR = "epsilon_one_report = 2.0\nepsilon_permanent = 2.0\n"  # reports show the memo itself: the bound is reached
+
+
+def registry(**metrics: str) -> Registry:
+    return Registry.parse(HEAD + "".join(f"[metrics.{name}]\n{TERMS}{keys}\n" for name, keys in metrics.items()))
+
+
+@pytest.fixture(autouse=True)
+def _reporting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUBBUB_MODE", "on")
+
+
+def histories(values: list[object], epochs: int) -> list[tuple[object, ...]]:
+    """Every history of one metric; None stands for an epoch without a record."""
+    return list(product(values, repeat=epochs))
+
+
+def as_epochs(name: str, history: tuple[object, ...]) -> list[Epoch]:
+    return [{} if value is None else {name: value} for value in history]
+
+
+def pattern(history: tuple[object, ...]) -> tuple[int, ...]:
+    """Which epochs share an answer."""
+    return tuple(history.index(value) for value in history)
+
+
+def same_pattern(first: tuple[object, ...], second: tuple[object, ...]) -> bool:
+    return pattern(first) == pattern(second)
+
+
+def any_two(first: object, second: object) -> bool:
+    return True
+
+
+def bound(reg: Registry, name: str, slots: int) -> Fraction:
+    metric = reg[name]
+    return metric.noise.odds_permanent(metric.shape.flips) ** slots
+
+
+def flag_laws(keys: str, epochs: int, restart: bool = False) -> tuple[Registry, dict[tuple[object, ...], dict]]:
+    reg = registry(theme=f'kind = "flag"\n{keys}')
+    # `False` and not recording are the same mask here, so one letter stands for both; `True, None` is still tried.
+    return reg, {h: law_of([reg], as_epochs("theme", h), restart=restart) for h in histories([True, None], epochs)}
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_equal_change_patterns_stay_under_slots_times_epsilon_permanent(restart: bool) -> None:
+    reg, laws = flag_laws(NOISY + "max_values = 2", epochs=3, restart=restart)
+    worst = worst_odds(laws, same_pattern)
+    assert 1 < worst < bound(reg, "theme", 2)
+
+
+def test_the_bound_is_reached_where_reports_show_the_memo() -> None:
+    reg, laws = flag_laws(CLEAR + "max_values = 2", epochs=3)
+    assert worst_odds(laws, same_pattern) == bound(reg, "theme", 2)
+
+
+def test_without_hold_a_change_can_be_seen() -> None:
+    """Why the label says so: where reports show the memo, constant and changing can be told apart for certain."""
+    reg = registry(theme=f'kind = "flag"\n{CLEAR}max_values = 2')
+    laws = {h: law_of([reg], as_epochs("theme", h)) for h in [(True, None, True), (True, True, True)]}
+    with pytest.raises(AssertionError, match="told apart for certain"):
+        worst_odds(laws, any_two)
+
+
+def test_with_hold_any_two_histories_stay_under_periods_times_epsilon_permanent() -> None:
+    reg, laws = flag_laws(NOISY + "max_values = 2\nhold = 2", epochs=4)
+    assert 1 < worst_odds(laws, any_two) <= bound(reg, "theme", 2)
+
+
+def test_with_hold_the_bound_is_reached_and_repeated_periods_cost_nothing() -> None:
+    """Five epochs of hold = 1 with two slots: from the third on an old answer is repeated, whatever changes."""
+    reg, laws = flag_laws(CLEAR + "max_values = 2\nhold = 1", epochs=4)
+    assert worst_odds(laws, any_two) == bound(reg, "theme", 2)
+
+
+def test_one_slot_answers_for_life() -> None:
+    reg, laws = flag_laws(CLEAR + "max_values = 1", epochs=3)
+    assert worst_odds(laws, any_two) == bound(reg, "theme", 1)
+
+
+def test_presence_and_length_never_depend_on_what_was_recorded() -> None:
+    """Recorded, not recorded or refused: as many messages, of the same sizes."""
+    reg = registry(
+        theme=f'kind = "flag"\n{CLEAR}max_values = 2',
+        language=f'kind = "choice"\nchoices = ["a", "b"]\n{CLEAR}max_values = 3',
+    )
+    shapes = set()
+    for history in (
+        [{}, {}],
+        [{"theme": True}, {"language": "b"}],
+        [{"language": "wrong"}, {"theme": True, "language": "a"}],
+    ):
+        shapes |= {tuple(map(len, transcript)) for transcript in law_of([reg], history)}
+    assert len(shapes) == 1
+    assert len(next(iter(shapes))) == 2
+
+
+def test_two_metrics_together_stay_under_the_sum_of_their_epsilons() -> None:
+    reg = registry(
+        theme=f'kind = "flag"\n{CLEAR}max_values = 1',
+        size=f'kind = "mean"\nlow = 0\nhigh = 1\nabsent = 0\n{NOISY}max_values = 1',
+    )
+    laws = {
+        (theme, size): law_of([reg], [{"theme": theme, "size": size}, {"theme": theme, "size": size}])
+        for theme in (True, False)
+        for size in (0, 1)
+    }
+    worst = worst_odds(laws, any_two)
+    flips = reg["size"].shape.flips
+    assert worst == bound(reg, "theme", 1) * reg["size"].noise.odds_after(2, flips)
+    assert worst <= bound(reg, "theme", 1) * bound(reg, "size", 1)
+
+
+def overflow_keys(reg: Registry, name: str, masks: list[int]) -> list[bytes]:
+    """Keys under which the overflowing masks fall on the slots in every way, equally often: the keyed hash taken as a
+    random function of masks."""
+    metric = reg[name]
+    found: dict[tuple[int, ...], bytes] = {}
+    seed = 0
+    while len(found) < metric.max_values ** len(masks):
+        who = Identity(seed.to_bytes(32, "little"), 0)
+        prints = [_fingerprint(who, metric, 0, mask.to_bytes(1, "little"), 0) for mask in masks]
+        slots = tuple(int.from_bytes(who.keyed(b"overflow", p), "little") % metric.max_values for p in prints)
+        found.setdefault(slots, who.key)
+        seed += 1
+    return list(found.values())
+
+
+CHOICE = 'kind = "choice"\nchoices = ["a", "b", "c"]\nabsent = "c"\n'
+
+
+def choice_laws(noise: str, epochs: int, max_values: int) -> tuple[Registry, dict[tuple[object, ...], dict]]:
+    reg = registry(language=f"{CHOICE}{noise}max_values = {max_values}")
+    keys = overflow_keys(reg, "language", [1, 2, 4])
+    return reg, {h: law_of([reg], as_epochs("language", h), keys=keys) for h in histories(["a", "b", None], epochs)}
+
+
+def test_answers_beyond_the_last_slot_repeat_old_ones_and_cost_nothing() -> None:
+    reg, laws = choice_laws(CLEAR, epochs=3, max_values=1)
+    assert worst_odds(laws, same_pattern) == bound(reg, "language", 1)
+
+
+def redefined() -> tuple[Registry, Registry]:
+    before = registry(theme=f'kind = "flag"\n{CLEAR}max_values = 1')
+    after = registry(theme='kind = "flag"\nepsilon_one_report = 1.5\nepsilon_permanent = 1.5\nmax_values = 1')
+    return before, after
+
+
+def test_a_redefined_metric_is_a_new_metric_and_both_charges_add() -> None:
+    before, after = redefined()
+    # The first epoch goes out in the second. The upgrade in the third asks anew, which empties the outbox; after the
+    # new yes, reporting starts with the fourth.
+    laws = {h: law_of([before, before, after], as_epochs("theme", h)) for h in histories([True, None], 4)}
+    assert worst_odds(laws, any_two) == bound(before, "theme", 1) * bound(after, "theme", 1)
+
+
+def test_a_planted_leak_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same check fails if an epoch without a record stays silent, and if memos are drawn afresh."""
+    reg = registry(theme=f'kind = "flag"\n{CLEAR}max_values = 1')
+    with monkeypatch.context() as patch:
+        asked = Reporter._asked
+        patch.setattr(
+            Reporter, "_asked", lambda self, every, e: (m for m in asked(self, every, e) if self.has_report(m, e))
+        )
+        laws = {h: law_of([reg], as_epochs("theme", h)) for h in [(True,), (None,)]}
+        with pytest.raises(AssertionError, match="told apart for certain"):
+            worst_odds(laws, any_two)
+    with monkeypatch.context() as patch:
+        patch.setattr("hubbub.client.reporting.answer", drawn_afresh)
+        laws = {h: law_of([reg], as_epochs("theme", h)) for h in [(True, True), (None, None)]}
+        assert worst_odds(laws, same_pattern) == bound(reg, "theme", 2) > bound(reg, "theme", 1)
+
+
+def drawn_afresh(db, who, metric, mask, epoch, random) -> Memo:
+    return Memo(draw_memo(metric, mask, who.cohort(metric), random))
+
+
+# --- the long forms -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proof
+def test_five_epochs_of_a_flag_under_value_privacy(figure) -> None:
+    for name, noise in (("noisy", NOISY), ("clear", CLEAR)):
+        reg, laws = flag_laws(noise + "max_values = 2", epochs=5)
+        worst = worst_odds(laws, same_pattern)
+        assert worst <= bound(reg, "theme", 2)
+        figure(
+            f"five epochs, two slots, {name}",
+            f"worst odds {float(worst):.6f}, bound {float(bound(reg, 'theme', 2)):.6f}",
+        )
+    assert worst == bound(reg, "theme", 2)
+
+
+@pytest.mark.proof
+def test_five_epochs_of_a_flag_with_hold(figure) -> None:
+    for name, noise in (("noisy", NOISY), ("clear", CLEAR)):
+        reg, laws = flag_laws(noise + "max_values = 2\nhold = 2", epochs=5)
+        worst = worst_odds(laws, any_two)
+        assert worst <= bound(reg, "theme", 2)
+        figure(
+            f"five epochs, hold = 2, {name}",
+            f"worst odds {float(worst):.6f}, bound {float(bound(reg, 'theme', 2)):.6f}",
+        )
+    assert worst == bound(reg, "theme", 2)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("max_values", [1, 2])
+def test_choices_with_overflow_over_every_history(figure, max_values: int) -> None:
+    for name, noise, epochs in (("noisy", NOISY, 3), ("clear", CLEAR, 4)):
+        reg, laws = choice_laws(noise, epochs, max_values)
+        limit = bound(reg, "language", max_values)
+        worst = worst_odds(laws, same_pattern)
+        assert worst <= limit
+        figure(
+            f"choice, {epochs} epochs, {max_values} slots, {name}",
+            f"{len(laws)} histories, worst odds {float(worst):.6f}, bound {float(limit):.6f}",
+        )
+    assert worst == limit
+
+
+@pytest.mark.proof
+def test_two_metrics_over_every_pair_of_histories(figure) -> None:
+    reg = registry(
+        theme=f'kind = "flag"\n{CLEAR}max_values = 2',
+        beta=f'kind = "flag"\n{CLEAR}max_values = 2\nhold = 2',
+    )
+    laws = {
+        (theme, beta): law_of(
+            [reg], [{**a, **b} for a, b in zip(as_epochs("theme", theme), as_epochs("beta", beta), strict=True)]
+        )
+        for theme in histories([True, None], 4)
+        for beta in histories([True, None], 4)
+    }
+    worst = worst_odds(laws, lambda a, b: same_pattern(a[0], b[0]))
+    limit = bound(reg, "theme", 2) * bound(reg, "beta", 2)
+    figure(
+        "two metrics, four epochs", f"{len(laws)} histories, worst odds {float(worst):.6f}, bound {float(limit):.6f}"
+    )
+    assert worst == limit

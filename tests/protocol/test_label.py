@@ -1,0 +1,140 @@
+"""The privacy label: its words on the example registry are kept beside this file, so that a change is seen."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from math import exp
+from pathlib import Path
+
+import pytest
+
+from hubbub.protocol.epsilon import show
+from hubbub.protocol.label import WIDTH, cohort_bits, facts, words
+from hubbub.protocol.registry import Registry
+from tests.protocol.toml import SHAPES, registry
+
+HERE = Path(__file__).resolve().parent
+EXAMPLE = HERE.parent.parent / "examples" / "metrics.toml"
+RAPPOR = {"epsilon_one_report": None, "epsilon_permanent": None, "prob_f": "0.5", "prob_p": "0.5", "prob_q": "0.75"}
+
+
+def row(text: str, key: str) -> str:
+    """What a label says after `key`, in one line."""
+    _, _, rest = f"{text}\n".partition(f"\n    {key:<10}")
+    lines = rest.splitlines()
+    taken = lines[:1]
+    for line in lines[1:]:
+        if not line.startswith(" " * 14):
+            break
+        taken.append(line.strip())
+    return " ".join(taken)
+
+
+def test_the_words_on_the_example_are_as_they_were_agreed() -> None:
+    assert words(Registry.load(EXAMPLE)) + "\n" == (HERE / "label_of_the_example.txt").read_text(encoding="utf-8")
+
+
+def test_the_facts_on_the_example_are_as_they_were_agreed() -> None:
+    agreed = json.loads((HERE / "label_of_the_example.json").read_text(encoding="utf-8"))
+    assert facts(Registry.load(EXAMPLE)) == agreed
+
+
+def test_every_epsilon_of_the_facts_is_derived_and_rounded_up() -> None:
+    found = Registry.load(EXAMPLE)
+    told = facts(found)
+    for metric in found:
+        about = told["metrics"][metric.name]
+        for key in ("epsilon_one_report", "epsilon_permanent", "epsilon_lifetime"):
+            assert about[key] == show(getattr(metric, key), 6)
+            assert Fraction(about[key]) >= getattr(metric, key)
+        assert about["epsilon_after_7_reports"] == show(metric.epsilon_after(7), 6)
+    assert Fraction(told["epsilon_lifetime"]) == sum(Fraction(m["epsilon_lifetime"]) for m in told["metrics"].values())
+    assert Fraction(told["epsilon_one_epoch"]["day"]) == Fraction(told["metrics"]["startup_time"]["epsilon_one_report"])
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_no_line_is_wider_than_a_terminal(kind: str) -> None:
+    assert max(map(len, words(registry(kind)).splitlines())) <= WIDTH
+
+
+def test_how_sure_one_can_become_is_rounded_up_and_never_to_certainty() -> None:
+    for epsilon in (1, 2, 5, 8, 16):
+        told = row(words(registry(epsilon_one_report=str(epsilon), epsilon_permanent="16")), "tells")
+        percent = Fraction(told.split("at most ")[1].split(" %")[0])
+        exact = 100 / (1 + exp(-epsilon))
+        assert exact <= percent < 100
+        assert percent - Fraction(exact) < Fraction(1, 10)
+
+
+def test_a_rare_lie_is_not_called_impossible() -> None:
+    told = row(words(registry(epsilon_one_report="8", epsilon_permanent="8")), "sent")
+    assert told == (
+        "One bit. Of 100 who would say yes, more than 99 send yes; of 100 who would say no, fewer than 1 send yes all "
+        "the same."
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "told"),
+    [
+        (
+            "flag",
+            {},
+            "At most 2 different answers are ever given; then old ones are repeated. Together: epsilon 4 about what "
+            "you answered. That your answer changed, and when, can be seen.",
+        ),
+        ("flag", {"max_values": "1"}, "Your first answer is repeated for ever. Together: epsilon 2."),
+        (
+            "flag",
+            {"hold": "4"},
+            "Each answer is repeated for 4 weeks, whatever you change, and at most 2 are ever given. Together: "
+            "epsilon 4, whatever you did and when.",
+        ),
+        (
+            "flag",
+            {"every": '"once"', "max_values": "1"},
+            "It is asked once in the life of an install, so that is all.",
+        ),
+    ],
+)
+def test_no_lifetime_epsilon_is_told_without_saying_of_what(kind: str, changes: dict[str, str], told: str) -> None:
+    assert row(words(registry(kind, **changes)), "for life") == told
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "asked", "sent"),
+    [
+        ("choice", {}, "one of 3 choices (a, b, c)", "One answer out of 4. In 48 of 100 messages it is the true one; "),
+        ("choice", RAPPOR, "one of 3 choices (a, b, c)", "4 bits. A bit that should be 1 is sent as 1 in 69 of 100"),
+        ("string", {}, "a text, of which only a scrambled trace is sent", "64 bits. A bit that should be 1"),
+        ("string", {"num_bits": "1"}, "a text, of which only a scrambled trace is sent", "One bit. A bit that should"),
+        ("mean", {"unit": '"s"'}, "a number from 0 to 30 s, for its average", "One bit. A bit that should be 1"),
+        ("mean", {"low": "-0.5"}, "a number from -0.5 to 30, for its average", "One bit."),
+        ("histogram", {}, "a number from 0 to 100, in 3 steps", "2 bits."),
+        ("range", {}, "a number from 0 to 60, for its distribution", "4 to 256 bits."),
+    ],
+)
+def test_what_is_asked_and_sent_is_told(kind: str, changes: dict[str, str], asked: str, sent: str) -> None:
+    label = words(registry(kind, **changes))
+    assert f"  it: {asked}, every week" in label.splitlines()
+    assert row(label, "sent").startswith(sent)
+
+
+def test_what_is_kept_is_told() -> None:
+    assert row(words(registry()), "kept") == "Only counts, for 2 years."
+    assert row(words(registry(keep_reports="true", retention='"1m"')), "kept") == "Every single message, for 1 month."
+
+
+def test_groups_and_resemblance_are_told_only_where_there_are_any() -> None:
+    assert "groups" not in words(registry("flag"))
+    assert "resemble" not in words(registry("flag"))
+    assert "one of 128 groups" in words(registry("string"))
+    assert "(it), the messages of one install" in words(registry("string"))
+    assert "resemble" not in words(registry("choice", choices=json.dumps([str(i) for i in range(9)])))
+
+
+def test_cohorts_of_several_metrics_count_once() -> None:
+    """One number, seen modulo 128, 5 and 4: what is learnt is that number modulo 640."""
+    assert 2 ** cohort_bits(Registry.load(EXAMPLE)) == pytest.approx(640)
+    assert cohort_bits(registry("flag")) == 0

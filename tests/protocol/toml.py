@@ -1,0 +1,53 @@
+"""Registries for tests, as text: a valid metrics.toml of one metric, and what to change in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.rules import Invalid
+
+HEAD = {"app": '"org.example"', "lifetime_epsilon": "60"}
+TERMS = {
+    "why": '"To learn"',
+    "owner": '"us@example.org"',
+    "expires": "2028-01-01",
+    "every": '"week"',
+    "epsilon_one_report": "1",
+    "epsilon_permanent": "2",
+    "max_values": "2",
+}
+SHAPES = {
+    "flag": {},
+    "choice": {"choices": '["a", "b", "c"]'},
+    "string": {"num_bits": "64", "num_hashes": "1", "num_cohorts": "128"},
+    "mean": {"low": "0", "high": "30", "absent": "0"},
+    "histogram": {"edges": "[0, 1, 10, 100]", "buckets_per_report": "2"},
+    "range": {"low": "0", "high": "60", "num_leaves": "256", "branching": "4"},
+}
+
+Changes = Mapping[str, str | None]
+"""Keys and their values in TOML; None leaves the key out."""
+
+
+def source(kind: str = "flag", changes: Changes | None = None) -> str:
+    """The text of a registry of one metric, `it`."""
+    changed = dict(changes or {})
+    head = {key: changed.pop(key, value) for key, value in HEAD.items()}
+    metric = {"kind": f'"{kind}"', **TERMS, **SHAPES[kind], **changed}
+    lines = [f"{key} = {value}" for key, value in head.items() if value is not None]
+    lines += ["[metrics.it]", *(f"{key} = {value}" for key, value in metric.items() if value is not None)]
+    return "\n".join(lines) + "\n"
+
+
+def registry(kind: str = "flag", /, **changes: str | None) -> Registry:
+    return Registry.parse(source(kind, changes))
+
+
+def problems_of(text: str) -> list[str]:
+    """What is wrong with a registry, without the name of the metric; nothing if it loads."""
+    try:
+        Registry.parse(text)
+    except Invalid as error:
+        return [problem.removeprefix("[metrics.it] ") for problem in error.problems]
+    return []

@@ -1,0 +1,102 @@
+"""Who imports whom: the contracts of pyproject.toml are kept, and each of them notices a slip."""
+
+from __future__ import annotations
+
+import shutil
+import site
+import subprocess
+import sys
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("client", "collector", "analysis", "simulations")
+ROLES = "The roles know the protocol and not each other; nothing knows the simulations"
+TINY = "The client stays tiny"
+ONE_WAY = "Inside a package imports go one way"
+
+# The editable install puts this checkout on the path by a .pth file; -S leaves those out, so that a namespace found
+# in a copy is the copy's alone.
+LINT = """
+import sys
+sys.path[:0] = {paths!r}
+from importlinter.cli import lint_imports_command
+lint_imports_command(["--no-cache"])
+"""
+
+
+def lint(checkout: Path) -> tuple[int, str]:
+    paths = [str(checkout / folder) for folder in FOLDERS] + site.getsitepackages()
+    command = [sys.executable, "-S", "-c", LINT.format(paths=paths)]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    checkout = tmp_path_factory.mktemp("checkout")
+    shutil.copy(ROOT / "pyproject.toml", checkout)
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, checkout / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return checkout
+
+
+def test_every_contract_is_kept(copy):
+    status, output = lint(copy)
+    assert status == 0, output
+    for contract in (ROLES, TINY, ONE_WAY):
+        assert f"{contract} KEPT" in output
+    assert "3 kept, 0 broken" in output
+
+
+@pytest.mark.parametrize(
+    ("contract", "module", "source"),
+    [
+        (ROLES, "client/hubbub/protocol/planted.py", "import hubbub.client.respond"),
+        (ROLES, "client/hubbub/protocol/planted.py", "from hubbub.command import table"),
+        (ROLES, "client/hubbub/client/planted.py", "import hubbub.collector"),
+        (ROLES, "client/hubbub/client/planted.py", "from hubbub.command.main import CommandError"),
+        (ROLES, "collector/hubbub/collector/planted.py", "import hubbub.client.respond"),
+        (ROLES, "collector/hubbub/collector/planted.py", "import hubbub.analysis"),
+        (ROLES, "analysis/hubbub/analysis/planted.py", "import hubbub.collector"),
+        (ROLES, "analysis/hubbub/analysis/planted.py", "from hubbub.simulations import first_light"),
+        (ROLES, "client/hubbub/command/planted.py", "def late():\n    import hubbub.simulations.first_light"),
+        (TINY, "client/hubbub/client/planted.py", "import numpy"),
+        (TINY, "client/hubbub/command/planted.py", "from scipy.stats import binom"),
+        (TINY, "client/hubbub/protocol/planted.py", "def late():\n    import aiohttp"),
+        (ONE_WAY, "client/hubbub/client/respond.py", "from hubbub.client import planted"),
+        (ONE_WAY, "client/hubbub/protocol/rules.py", "from hubbub.protocol.tally import Tally"),
+    ],
+)
+def test_a_planted_import_breaks_its_contract(copy, contract, module, source):
+    path = copy / module
+    before = path.read_text() if path.exists() else None
+    other = copy / "client/hubbub/client/planted.py"
+    try:
+        path.write_text(f"{before or ''}\n{source}\n")
+        if source == "from hubbub.client import planted":
+            other.write_text("from hubbub.client.respond import respond\n")
+        status, output = lint(copy)
+    finally:
+        other.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+        if before is not None:
+            path.write_text(before)
+    assert status == 1, output
+    assert f"{contract} BROKEN" in output, output
+
+
+def test_what_apps_embed_needs_the_standard_library_and_mmh3_alone():
+    graph = grimp.build_graph("hubbub", include_external_packages=True, cache_dir=None)
+    embedded = {
+        module
+        for package in ("hubbub.protocol", "hubbub.client", "hubbub.command")
+        for module in graph.find_descendants(package) | {package}
+    }
+    assert len(embedded) > 20
+    embedded.discard("hubbub.client.testing")  # for the tests of apps, which have pytest
+    imported = {name for module in embedded for name in graph.find_modules_directly_imported_by(module)}
+    outside = {name.split(".")[0] for name in imported} - {"hubbub"} - set(sys.stdlib_module_names)
+    assert outside == {"mmh3"}

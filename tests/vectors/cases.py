@@ -1,0 +1,120 @@
+"""The cases: definitions, texts, values and reports that the vectors are made of."""
+
+from wire import definition, num_cohorts, random_bytes, tally, width
+
+# --- definitions: each kind, each sort of channel, each way to state the noise ------------------------------------
+
+EPSILONS = {"epsilon_one_report": "1", "epsilon_permanent": "2"}
+OTHER_EPSILONS = {"epsilon_one_report": "1/2", "epsilon_permanent": "31/10"}
+RAPPOR = {"prob_f": "1/2", "prob_p": "1/2", "prob_q": "3/4"}
+THIRDS = {"prob_f": "1/3", "prob_p": "1/7", "prob_q": "2/3"}  # none is a multiple of 2^-24
+
+TEXTS_TO_ESCAPE = ['say "hi"', "back\\slash", "two\nlines", "a\ttab"]
+TEXTS_NOT_TO_ESCAPE = ["\u00e9", "e\u0301", "\u65e5\u672c", "\U0001f600"]
+BUCKETS = {"edges": ["-5", "0", "1/2", "10", "100"], "buckets_per_report": 2, "unit": "kB"}
+NUMBERS = {"low": "0", "high": "30", "unit": "s"}
+STRING = {"num_bits": 64, "num_hashes": 1, "num_cohorts": 128}
+CASES = [
+    ("flag", "flag", "week", {"absent": False}, EPSILONS),
+    ("flag_equal_epsilons", "flag", "day", {"absent": True}, {"epsilon_one_report": "2", "epsilon_permanent": "2"}),
+    ("flag_rappor", "flag", "month", {"absent": False}, THIRDS),
+    ("choice_kary", "choice", "week", {"choices": ["c", "go", "rust", "other"], "absent": None}, EPSILONS),
+    ("choice_with_absent", "choice", "once", {"choices": ["left", "right"], "absent": "left"}, OTHER_EPSILONS),
+    ("choice_bits", "choice", "week", {"choices": [f"choice {i}" for i in range(20)], "absent": None}, EPSILONS),
+    (
+        "choice_texts",
+        "choice",
+        "week",
+        {"choices": TEXTS_TO_ESCAPE + TEXTS_NOT_TO_ESCAPE, "absent": "\u00e9"},
+        EPSILONS,
+    ),
+    ("choice_rappor", "choice", "week", {"choices": ["no", "yes"], "absent": None}, RAPPOR),
+    ("string", "string", "month", STRING, EPSILONS),
+    ("string_two_hashes", "string", "week", {**STRING, "num_bits": 128, "num_hashes": 2, "num_cohorts": 16}, EPSILONS),
+    ("string_rappor", "string", "week", {**STRING, "num_bits": 128, "num_hashes": 2, "num_cohorts": 64}, RAPPOR),
+    ("string_parity", "string", "day", {**STRING, "num_bits": 1}, EPSILONS),
+    ("string_many_cohorts", "string", "day", {"num_bits": 9, "num_hashes": 3, "num_cohorts": 512}, OTHER_EPSILONS),
+    ("mean", "mean", "day", {**NUMBERS, "absent": "0"}, EPSILONS),
+    ("mean_of_thirds", "mean", "day", {"low": "-1/3", "high": "7/5", "absent": "2/3", "unit": ""}, OTHER_EPSILONS),
+    ("histogram", "histogram", "week", BUCKETS, EPSILONS),
+    ("histogram_one_bit", "histogram", "week", {**BUCKETS, "buckets_per_report": 1}, EPSILONS),
+    ("histogram_all", "histogram", "week", {**BUCKETS, "buckets_per_report": 4}, EPSILONS),
+    ("range", "range", "week", {**NUMBERS, "num_leaves": 64, "branching": 4}, EPSILONS),
+    ("range_of_two", "range", "week", {**NUMBERS, "num_leaves": 2, "branching": 2}, OTHER_EPSILONS),
+]
+METRICS = {case[0]: definition(*case) for case in CASES}
+
+
+# --- hashing: texts around the block size, and texts that only NFC makes equal ------------------------------------
+
+TEXTS = [
+    *("", "a", "example.org", "https://example.org/", "0123456789abcde", "0123456789abcdef", "0123456789abcdefg"),
+    *("\u00e9", "e\u0301", "\u65e5\u672c\u8a9e", "\U0001f600", "\ufb01", "line\nbreak", "zero\u0000byte", "x" * 300),
+]
+FILTERS = [
+    (64, 1, 0),
+    (64, 1, 1),
+    (64, 1, 127),
+    (128, 2, 0),
+    (128, 2, 63),
+    (7, 7, 3),
+    (100, 5, 1000),
+    (65536, 64, 65535),
+]
+
+
+# --- values, by metric; None is absent -------------------------------------------------------------------------------
+
+DITHERS = (0, 2**63, 2**64 - 1)
+VALUES = {
+    "flag": [{"flag": True}, {"flag": False}, None],
+    "flag_equal_epsilons": [{"flag": False}, None],
+    "choice_kary": [{"text": "c"}, {"text": "other"}, None],
+    "choice_with_absent": [{"text": "right"}, None],
+    "choice_texts": [{"text": "\u00e9"}, {"text": "e\u0301"}, {"text": "\U0001f600"}, None],
+    "string": [{"text": text} for text in TEXTS] + [None],
+    "string_two_hashes": [{"text": "example.org"}, {"text": ""}, None],
+    "string_parity": [{"text": text} for text in TEXTS[:6]] + [None],
+    "string_many_cohorts": [{"text": "example.org"}],
+    "mean": [{"number": n} for n in ("0", "30", "15", "29999/1000", "1/1000000", "-1", "31")] + [None],
+    "mean_of_thirds": [{"number": n} for n in ("-1/3", "0", "8/15", "7/5")] + [None],
+    "histogram_one_bit": [{"number": n} for n in ("0", "1", "99/10", "10", "100", "-6", "1000")] + [None],
+    "histogram": [{"number": n} for n in ("-5", "-1/2", "0", "1/2", "10", "100", "101")] + [None],
+    "histogram_all": [{"number": n} for n in ("0", "1", "2")] + [None],
+    "range": [{"number": n} for n in ("0", "15/32", "14", "15", "29999/1000", "30", "-1", "31")] + [None],
+    "range_of_two": [{"number": n} for n in ("0", "15", "30")],
+}
+
+
+# --- reports ----------------------------------------------------------------------------------------------------------
+
+
+def some_reports(name, epoch, count):
+    """Reports of a metric with cohorts and bits from SHAKE128."""
+    metric = METRICS[name]
+    for number in range(count):
+        chance = int.from_bytes(random_bytes(f"report {number} of {name} in {epoch}", 4096), "little")
+        cohort = chance % num_cohorts(metric["kind"], metric["shape"])
+        bits = width(metric["kind"], metric["shape"], cohort)
+        chance >>= 64
+        yield metric, epoch, cohort, 1 << chance % bits if "categories" in metric["permanent"] else chance % 2**bits
+
+
+BATCH_ID = bytes.fromhex("00112233445566778899aabbccddeeff")
+BATCHES = {
+    "one report of one bit": [("flag", 2968, 1)],
+    "a week of one install": [(name, 2968, 1) for name in ("flag", "choice_kary", "choice_bits", "histogram", "range")],
+    "a relay's block, with levels of different width": [("range", 2968, 9), ("string_two_hashes", 2968, 3)],
+    "cohorts of two bytes": [("string_many_cohorts", 20773, 5)],
+    "one metric in two epochs": [("flag", 2967, 2), ("flag", 2968, 1)],
+    "epochs at the ends of 32 bits": [("flag", -(2**31), 1), ("flag", 2**31 - 1, 1)],
+}
+
+
+def reports_of(parts):
+    return [report for name, epoch, count in parts for report in some_reports(name, epoch, count)]
+
+
+def tallied(parts):
+    reports = reports_of(parts)
+    return tally(reports[0][0], [report[1:] for report in reports])

@@ -1,0 +1,191 @@
+"""What must be refused: messages, tallies and values with one defect each, and the reason that a refusal names."""
+
+import copy
+import json
+
+from cases import BATCH_ID, METRICS, reports_of, tallied
+from wire import as_json, metric_hash, sealed
+
+
+def bad_packed():
+    """Messages with one defect each. Unless the checksum is the defect it is right, so that the defect is reached."""
+    flag = METRICS["flag"]
+    short = bytes.fromhex(metric_hash(flag))[:8]
+
+    def entry(count, epoch=2968, name=short):
+        return name + epoch.to_bytes(4, "little", signed=True) + count.to_bytes(4, "little")
+
+    def of(metric, cohort, bits, size=1):
+        name = bytes.fromhex(metric_hash(METRICS[metric]))[:8]
+        return sealed(BATCH_ID, 1, entry(1, name=name) + cohort.to_bytes(size, "little") + bits)
+
+    body = entry(1) + b"\0\1"
+    good = sealed(BATCH_ID, 1, body)
+    rows = [
+        ("no bytes", b"", "malformed"),
+        ("a header cut short", good[:31], "malformed"),
+        ("another magic", sealed(BATCH_ID, 1, body, magic=b"HUBC"), "malformed"),
+        ("version 2", sealed(BATCH_ID, 1, body, version=2), "version-unsupported"),
+        ("flags", sealed(BATCH_ID, 1, body, flags=1), "malformed"),
+        ("body_length too large", sealed(BATCH_ID, 1, body, body_length=len(body) + 1), "malformed"),
+        ("a byte after the end", good + b"\0", "malformed"),
+        ("wrong checksum", sealed(BATCH_ID, 1, body, crc_error=1), "malformed"),
+        ("a flipped bit in the body", good[:-1] + b"\0", "malformed"),
+        ("no blocks", sealed(BATCH_ID, 0, b""), "malformed"),
+        ("a table longer than the message", sealed(BATCH_ID, 2, body), "malformed"),
+        ("too many blocks", sealed(BATCH_ID, 4097, body), "malformed"),
+        ("a block without reports", sealed(BATCH_ID, 1, entry(0)), "malformed"),
+        ("cohorts beyond the end", sealed(BATCH_ID, 1, entry(3) + b"\0\1"), "malformed"),
+        ("vectors beyond the end", sealed(BATCH_ID, 1, entry(2) + b"\0\0\1"), "malformed"),
+        ("a count of four thousand million", sealed(BATCH_ID, 1, entry(2**32 - 1) + b"\0\1"), "malformed"),
+        ("bytes that no block owns", sealed(BATCH_ID, 1, body + b"\0"), "malformed"),
+        ("two blocks of one metric and epoch", sealed(BATCH_ID, 2, entry(1) * 2 + b"\0\1" * 2), "malformed"),
+        ("an unknown metric", sealed(BATCH_ID, 1, entry(1, name=b"\xff" * 8) + b"\0\1"), "metric-unknown"),
+        ("a cohort that a flag does not have", of("flag", 1, b"\1"), "report-impossible"),
+        ("a cohort beyond a string's", of("string", 128, bytes(8)), "report-impossible"),
+        ("a cohort of two bytes beyond a string's", of("string_many_cohorts", 512, bytes(2), 2), "report-impossible"),
+        ("a level that a tree does not have", of("range", 3, bytes(8)), "report-impossible"),
+        ("an unused bit that is set", of("flag", 0, b"\2"), "report-impossible"),
+        ("an unused bit of a level that is set", of("range", 0, b"\x10"), "report-impossible"),
+        ("a k-ary report without a bit", of("choice_kary", 0, b"\0"), "report-impossible"),
+        ("a k-ary report with two bits", of("choice_kary", 0, b"\3"), "report-impossible"),
+    ]
+    return [{"about": about, "packed": message.hex(), "reason": reason} for about, message, reason in rows]
+
+
+DEEP = {"about": "nested a hundred thousand deep", "utf8": "", "then_repeated": ["[", 100_000]}
+
+
+def bad_json():
+    good = as_json(BATCH_ID, reports_of([("flag", 2968, 1)]))
+    kary = as_json(BATCH_ID, reports_of([("choice_kary", 2968, 1)]))
+    rows = []
+
+    def bad(about, reason, text):
+        form = {"utf8": text} if isinstance(text, str) else {"hex": text.hex()}
+        rows.append({"about": about, **form, "reason": reason})
+
+    def edited(about, reason, edit, message=good):
+        message = copy.deepcopy(message)
+        edit(message, message["reports"][0])
+        bad(about, reason, json.dumps(message))
+
+    text = json.dumps(good)
+    bad("no bytes", "malformed", "")
+    bad("half a message", "malformed", text[: len(text) // 2])
+    bad("not UTF-8", "malformed", text.encode().replace(b"flag", b"fl\xffg"))
+    bad("UTF-16", "malformed", text.encode("utf-16"))
+    bad("a byte order mark", "malformed", b"\xef\xbb\xbf" + text.encode())
+    bad("a list", "malformed", f"[{text}]")
+    rows.append({**DEEP, "reason": "malformed"})
+    rows.append({"about": "more than 1 MiB", "utf8": text, "then_repeated": [" ", 2**20], "reason": "too-large"})
+    edited("version 2", "version-unsupported", lambda top, _: top.update(version=2))
+    edited("version true", "version-unsupported", lambda top, _: top.update(version=True))
+    edited("a key too many", "malformed", lambda top, _: top.update(sent="today"))
+    edited("no batch_id", "malformed", lambda top, _: top.pop("batch_id"))
+    edited("a short batch_id", "malformed", lambda top, _: top.update(batch_id="00"))
+    edited("a batch_id in capitals", "malformed", lambda top, _: top.update(batch_id="FF" * 16))
+    edited("no reports", "malformed", lambda top, _: top.update(reports=[]))
+    edited("reports that are none", "malformed", lambda top, _: top.update(reports=[1, 2]))
+    edited("a report without bits", "malformed", lambda _, report: report.pop("bits"))
+    edited("a report with a value", "malformed", lambda _, report: report.update(value=True))
+    edited("an unknown metric", "metric-unknown", lambda _, report: report.update(metric_hash="00" * 16))
+    edited(
+        "a hash that is right in its first half only",
+        "metric-unknown",
+        lambda _, report: report.update(metric_hash=report["metric_hash"][:16] + "00" * 8),
+    )
+    edited("a name that is not the hash's", "malformed", lambda _, report: report.update(metric="flat"))
+    edited("an epoch in text", "malformed", lambda _, report: report.update(epoch="2026-W47"))
+    edited("an epoch beyond 32 bits", "report-impossible", lambda _, report: report.update(epoch=2**31))
+    edited("an epoch with a fraction", "malformed", lambda _, report: report.update(epoch=2968.0))
+    edited("a cohort that a flag does not have", "report-impossible", lambda _, report: report.update(cohort=1))
+    edited("a negative cohort", "report-impossible", lambda _, report: report.update(cohort=-1))
+    edited("a cohort true", "malformed", lambda _, report: report.update(cohort=True))
+    edited("bits as a number", "malformed", lambda _, report: report.update(bits=1))
+    edited("bits of two bytes", "malformed", lambda _, report: report.update(bits="0100"))
+    edited("bits of one digit", "malformed", lambda _, report: report.update(bits="1"))
+    edited("an unused bit that is set", "report-impossible", lambda _, report: report.update(bits="02"))
+    edited("a k-ary report without a bit", "report-impossible", lambda _, r: r.update(bits="00"), kary)
+    edited("a k-ary report with two bits", "report-impossible", lambda _, r: r.update(bits="03"), kary)
+    return rows
+
+
+def bad_tallies():
+    rows = []
+
+    def edited(about, edit, name="histogram"):
+        found = copy.deepcopy(tallied([(name, 2968, 5)]))
+        edit(found, found["epochs"][0])
+        rows.append({"about": about, "utf8": json.dumps(found)})
+
+    def rehash(top):
+        top["metric_hash"] = metric_hash(top["metric"])
+
+    def redefined(about, edit, name="histogram"):
+        def both(top, _):
+            edit(top["metric"])
+            rehash(top)
+
+        edited(about, both, name)
+
+    rows.append({"about": "no bytes", "utf8": ""})
+    rows.append({"about": "a list", "utf8": "[]"})
+    rows.append(DEEP)
+    edited("another format", lambda top, _: top.update(format="csv"))
+    edited("version 2", lambda top, _: top.update(version=2))
+    edited("version true", lambda top, _: top.update(version=True))
+    edited("a key too many", lambda top, _: top.update(comment="mine"))
+    edited("no metric", lambda top, _: top.pop("metric"))
+    edited("a hash that is not its metric's", lambda top, _: top.update(metric_hash="00" * 16))
+    edited("a metric changed after hashing", lambda top, _: top["metric"].update(every="day"))
+    redefined("an unknown kind", lambda metric: metric.update(kind="total"))
+    redefined("a name with capitals", lambda metric: metric.update(name="Histogram"))
+    redefined("a cadence that is none", lambda metric: metric.update(every="hour"))
+    redefined("a key too many in the metric", lambda metric: metric.update(why="because"))
+    redefined("edges that descend", lambda metric: metric["shape"]["edges"].reverse())
+    redefined("edges as numbers", lambda metric: metric["shape"].update(edges=[-5, 0, 1, 10, 100]))
+    redefined("an edge not in lowest terms", lambda metric: metric["shape"]["edges"].__setitem__(2, "2/4"))
+    redefined("more buckets a report than there are", lambda metric: metric["shape"].update(buckets_per_report=5))
+    redefined("a channel that gives certainty", lambda metric: metric["permanent"].update(when_one="1"))
+    redefined("a channel not in steps of 2^-24", lambda metric: metric["permanent"].update(when_one="2/3"))
+    redefined("a channel the wrong way round", lambda metric: metric["permanent"].update(when_one="1/1024"))
+    redefined("a k-ary channel for bits", lambda m: m.update(permanent=METRICS["choice_kary"]["permanent"]))
+    edited("a lone surrogate", lambda top, _: top["metric"]["shape"].update(unit="\ud800"))
+    edited("no epochs", lambda top, _: top.update(epochs=None))
+    edited("one epoch twice", lambda top, _: top.update(epochs=top["epochs"] * 2))
+    edited("an epoch beyond 32 bits", lambda _, epoch: epoch.update(epoch=2**31))
+    edited("an epoch in text", lambda _, epoch: epoch.update(epoch="2026-W47"))
+    edited("a key too many in an epoch", lambda _, epoch: epoch.update(note=1))
+    edited("a cohort too few", lambda _, epoch: epoch["num_reports"].pop())
+    edited("a row too few", lambda _, epoch: epoch["bit_counts"].pop())
+    edited("a bit too many", lambda _, epoch: epoch["bit_counts"][0].append(0))
+    edited("more bits than reports", lambda _, epoch: epoch["bit_counts"][0].__setitem__(0, 6))
+    edited("a negative count", lambda _, epoch: epoch["bit_counts"][0].__setitem__(0, -1))
+    edited("a count with a fraction", lambda _, epoch: epoch["bit_counts"][0].__setitem__(0, 1.0))
+    edited("a count true", lambda _, epoch: epoch["num_reports"].__setitem__(0, True))
+    edited("a count beyond 63 bits", lambda _, epoch: epoch["num_reports"].__setitem__(0, 2**63))
+    edited("k-ary counts that do not add up", lambda _, e: e["num_reports"].__setitem__(0, 6), "choice_kary")
+    return rows
+
+
+# --- values without a mask ----------------------------------------------------------------------------------------
+
+BAD_VALUES = [
+    ("flag", {"text": "yes"}),
+    ("flag", {"number": "1"}),
+    ("choice_kary", {"text": "C"}),
+    ("choice_kary", {"text": ""}),
+    ("choice_kary", {"number": "0"}),
+    ("choice_texts", {"text": "E\u0301"}),
+    ("string", {"number": "1"}),
+    ("string", {"utf16": "d800"}),
+    ("string", {"utf16": "0061dc00"}),
+    *((name, {"text": "12"}) for name in ("mean", "histogram", "range")),
+    *((name, {"flag": True}) for name in ("mean", "histogram", "range")),
+    *((name, {"float": value}) for name in ("mean", "histogram", "range") for value in ("nan", "inf", "-inf")),
+]
+
+
+def bad_values():
+    return [{"metric": name, "value": value} for name, value in BAD_VALUES]

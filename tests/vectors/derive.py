@@ -1,0 +1,160 @@
+"""Derives the vectors beside it from docs/wire-format.md, by the second implementation in `wire.py`.
+
+    python tests/vectors/derive.py            writes the vectors
+    python tests/vectors/derive.py --check    exit status 1 if the files are not what this program derives
+
+Standard library only, nothing of hubbub. `cases.py` lists what goes in, `defects.py` what must be refused.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from cases import BATCH_ID, BATCHES, CASES, DITHERS, FILTERS, METRICS, TEXTS, VALUES, reports_of, tallied
+from defects import bad_json, bad_packed, bad_tallies, bad_values
+from wire import (
+    as_json,
+    canonical,
+    drawn,
+    mask,
+    metric_hash,
+    murmur3_x64_128,
+    num_cohorts,
+    packed,
+    positions,
+    random_bytes,
+    random_size,
+    text_bytes,
+    vector,
+    width,
+)
+
+HERE = Path(__file__).parent
+
+
+def definitions():
+    return [
+        {
+            "noise": given,
+            "definition": METRICS[name],
+            "canonical": canonical(METRICS[name]),
+            "metric_hash": metric_hash(METRICS[name]),
+            "num_cohorts": num_cohorts(kind, shape),
+            "widths_of_first_and_last_cohort": [width(kind, shape, c) for c in (0, num_cohorts(kind, shape) - 1)],
+        }
+        for name, kind, _, shape, given in CASES
+    ]
+
+
+def hashes():
+    rows = []
+    for text in TEXTS:
+        digest = [f"{half:016x}" for half in murmur3_x64_128(text_bytes(text))]
+        found = [
+            {"num_bits": k, "num_hashes": h, "cohort": c, "positions": positions(text, k, h, c)} for k, h, c in FILTERS
+        ]
+        rows.append({"text": text, "utf8_of_nfc": text_bytes(text).hex(), "h1_h2": digest, "positions": found})
+    return rows
+
+
+def masks():
+    rows = []
+    for name, values in VALUES.items():
+        metric = METRICS[name]
+        last = num_cohorts(metric["kind"], metric["shape"]) - 1
+        for value in values:
+            for cohort in sorted({0, min(1, last), last}):
+                for dither in DITHERS if metric["kind"] == "mean" else (0,):
+                    found, clamped = mask(metric, value, cohort, dither)
+                    rows.append(
+                        {
+                            "metric": name,
+                            "value": value,
+                            "cohort": cohort,
+                            "dither": str(dither),  # beyond what some JSON readers hold exactly
+                            "mask": vector(metric, cohort, found),
+                            "clamped": clamped,
+                        }
+                    )
+    return rows
+
+
+def responses():
+    """The randomness is SHAKE128 of a text that names the case."""
+    rows = []
+    for name, metric in METRICS.items():
+        last = num_cohorts(metric["kind"], metric["shape"]) - 1
+        for number in range(4):
+            cohort = last if number % 2 else 0
+            bits = width(metric["kind"], metric["shape"], cohort)
+            sent = 1 << number % bits
+            chances = [
+                random_bytes(f"{name} {number} {part}", random_size(metric, cohort)) for part in ("memo", "bits")
+            ]
+            memo = drawn(metric, "permanent", sent, cohort, chances[0])
+            report = drawn(metric, "instantaneous", memo, cohort, chances[1])
+            rows.append(
+                {
+                    "metric": name,
+                    "cohort": cohort,
+                    "mask": vector(metric, cohort, sent),
+                    "random_of_memo": chances[0].hex(),
+                    "memo": vector(metric, cohort, memo),
+                    "random_of_bits": chances[1].hex(),
+                    "bits": vector(metric, cohort, report),
+                }
+            )
+    return rows
+
+
+def batches():
+    rows = []
+    for about, parts in BATCHES.items():
+        reports = reports_of(parts)
+        message = as_json(BATCH_ID, reports)
+        rows.append({"about": about, "packed": packed(BATCH_ID, reports).hex(), "json": message})
+    return rows
+
+
+def tallies():
+    rows = []
+    for name in METRICS:
+        if METRICS[name]["shape"].get("num_cohorts", 0) * METRICS[name]["shape"].get("num_bits", 0) > 200:
+            continue  # long, and nothing new
+        first, second = [(name, 2967, 3), (name, 2968, 4)], [(name, 2968, 2), (name, 2970, 1)]
+        # The same report twice counts twice: a tally cannot know.
+        rows.append({"one": tallied(first), "other": tallied(second), "sum": tallied(first + second)})
+    return rows
+
+
+FILES = {
+    "definitions.json": definitions,
+    "hash.json": hashes,
+    "masks.json": masks,
+    "responses.json": responses,
+    "batches.json": batches,
+    "tallies.json": tallies,
+    "bad_packed.json": bad_packed,
+    "bad_json.json": bad_json,
+    "bad_tallies.json": bad_tallies,
+    "bad_values.json": bad_values,
+}
+
+
+def main(arguments):
+    wrong = []
+    for name, derived in FILES.items():
+        path, rows = HERE / name, derived()
+        # One case a line: readable, and a change shows as the lines it changed.
+        text = "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
+        if "--check" not in arguments:
+            path.write_text(text, encoding="ascii")
+        elif not path.exists() or path.read_text(encoding="ascii") != text:
+            wrong.append(name)
+    for name in wrong:
+        print(f"{name} is not what derive.py derives")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
