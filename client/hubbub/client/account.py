@@ -88,8 +88,7 @@ def _lapse(agreed: str, current: str) -> Decision | None:
         return Decision("local", "the registry you agreed to can no longer be read, so you must be asked again")
     if not more:
         return None
-    first = f"{more[0].metric} {more[0].text}".strip()
-    return Decision("local", f"the app asks more than you agreed to, so you must be asked again: {first}")
+    return Decision("local", f"the app asks more than you agreed to, so you must be asked again: {more[0]}")
 
 
 def say_yes(state: State, registry: Registry, now: float) -> None:

@@ -18,10 +18,6 @@ MISSING_EXTRA = 3
 WRONG = 2
 
 
-class CommandError(Exception):
-    """Something the user can mend. The message is all they see."""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -32,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `hubbub label ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (CommandError, ValueError, OSError) as error:
+    except (ValueError, OSError) as error:
         return _fail(arguments[0] if arguments else "", _in_words(error))
     except KeyboardInterrupt:
         return 130

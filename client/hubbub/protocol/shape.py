@@ -20,6 +20,9 @@ from hubbub.protocol.rules import refuse, say
 
 MAX_BITS = 65_536
 MAX_COHORTS = 65_536
+MAX_CELLS = 1 << 24
+"""Bits times cohorts: what a collector counts for one metric and epoch must fit its memory many times over."""
+
 ONE_BIT: Flips = ((1, 0), (0, 1))
 _ONE_OF_MANY: Flips = ((1, 1),)
 
@@ -99,6 +102,8 @@ class String:
             yield f"num_hashes must be in [1, num_bits={self.num_bits}], and at most 64, got {self.num_hashes}"
         if not 1 <= self.num_cohorts <= MAX_COHORTS or self.num_cohorts & (self.num_cohorts - 1):
             yield f"num_cohorts must be a power of two in [1, {MAX_COHORTS}], got {self.num_cohorts}"
+        if self.num_bits * self.num_cohorts > MAX_CELLS:
+            yield f"num_bits x num_cohorts must be at most {MAX_CELLS}, got {self.num_bits} x {self.num_cohorts}"
 
     @property
     def num_masks(self) -> int:
@@ -166,6 +171,11 @@ class Histogram:
             yield (
                 f"buckets_per_report must be in [1, {self.num_buckets}], the number of buckets, "
                 f"got {self.buckets_per_report}"
+            )
+        elif self.buckets_per_report * self.num_cohorts > MAX_CELLS:
+            yield (
+                f"buckets_per_report x the number of buckets must be at most {MAX_CELLS}, "
+                f"got {self.buckets_per_report} x {self.num_buckets}"
             )
         for low, high in pairwise(self.edges):
             if not low < high:
