@@ -9,7 +9,7 @@ unexport PYTHONPATH PYTHONHOME
 
 define HELP
 make test    all quick checks of every claim, as a change must pass them (some minutes)
-make demo    one value's way from a crowd of simulated installs to an estimate, truth beside it
+make demo    the whole loop, live: a collector, thousands of installs, truth beside estimate (about a minute)
 make check   what a machine can say of the code at a glance: ruff, mypy, who imports whom
 make proof   the long, full-size form of the claims; resumes where it stopped, ends with all its figures
 make clean   removes all that these have made
@@ -29,7 +29,7 @@ test: environment
 	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=2 --dist=loadfile $(PYTEST_OPTIONS)
 
 demo: environment
-	@$(BIN)/python -m hubbub.simulations.first_light
+	@$(BIN)/hubbub demo --once --no-browser
 
 check: environment
 	$(BIN)/ruff check

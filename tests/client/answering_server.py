@@ -1,7 +1,8 @@
 """A real HTTP server on a loopback port, in a thread, that answers as it is told and remembers what it was sent.
 
 `answer` is a function from the body of a request to one of: an `Answer`; bytes, written to the socket as they are
-before it is closed; `HANG`, which says nothing for as long as the server lives; `RESET`, which breaks the connection.
+before it is closed; `HANG`, which says nothing for as long as the server lives; `DRIP`, which sends a byte now and then
+for as long; `RESET`, which breaks the connection.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 from hubbub.protocol.refusal import PROBLEM_MEDIA_TYPE, Refused
 
 HANG = object()
+DRIP = object()
 RESET = object()
 
 
@@ -119,6 +121,8 @@ class _Handler(BaseHTTPRequestHandler):
         answer = owner.answer(body)
         if answer is HANG:
             owner.over.wait()
+        elif answer is DRIP:
+            self._drip()
         elif answer is RESET:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         elif isinstance(answer, bytes):
@@ -127,7 +131,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(answer)
         self.close_connection = True
 
-    do_GET = do_POST  # a redirect that is followed would come as one
+    def do_GET(self) -> None:
+        self.do_POST()  # a redirect that is followed would come as one
+
+    def _drip(self) -> None:
+        with suppress(OSError):
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            while not self.server.owner.over.wait(0.05):
+                self.wfile.write(b" ")
 
     def _send(self, answer: Answer) -> None:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Real processes: Python scripts and the `hubbub` command, in an environment that looks neither like a test nor like CI."""
+"""Real processes, Python scripts and the `hubbub` command, in an environment that looks like no test and no CI."""
 
 from __future__ import annotations
 
@@ -85,11 +85,19 @@ os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
 @contextmanager
 def holding_the_state(database: Path) -> Iterator[None]:
     """Another process has begun a transaction, and does not end it before the test lets it."""
-    script = 'import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None); db.execute("BEGIN IMMEDIATE")'
-    process = start_python(script + "; print('held'); sys.stdin.read()", database)
+    process = start_python(_HOLD, database)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         yield
     finally:
         process.communicate(timeout=PATIENCE)
+
+
+_HOLD = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+print("held")
+sys.stdin.read()
+"""

@@ -183,9 +183,7 @@ def test_after_no_and_yes_no_epoch_of_before_is_reported(install: Install) -> No
     assert [report.epoch for report in install.arrived()] == [20_775]
 
 
-@pytest.mark.parametrize(
-    "variable", [{"DO_NOT_TRACK": "1"}, {"HUBBUB_MODE": "off"}, {"HUBBUB_MODE": "local"}], ids=str
-)
+@pytest.mark.parametrize("variable", [{"DO_NOT_TRACK": "1"}, {"HUBBUB_MODE": "off"}, {"HUBBUB_MODE": "local"}], ids=str)
 def test_an_environment_that_leaves_on_empties_the_outbox(install: Install, variable: dict[str, str]) -> None:
     client = install.agreed()
     client.record("dark_theme", True)

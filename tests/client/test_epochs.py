@@ -1,4 +1,4 @@
-"""Presence says nothing: one report for every metric and every epoch in which the app ran, and nothing before its end."""
+"""Presence says nothing: one report for each metric and epoch in which the app ran, and none before its end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.client.install import DAY, START, Install
 from tests.client.registries import clear, clear_metric, metric, registry
 
 TODAY = epoch_of("day", START)
+
 
 def test_the_first_record_of_an_epoch_counts(install: Install) -> None:
     client = install.agreed(clear(clear_metric("dark_theme")))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Client
-from tests.client.answering_server import HANG, AnsweringServer, stored
+from tests.client.answering_server import DRIP, HANG, AnsweringServer, stored
 from tests.client.install import Install
 from tests.client.processes import run_python
 
@@ -55,9 +55,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no openssl command to make a certificate with")
     path = tmp_path_factory.mktemp("tls") / "server.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-        + ["-keyout", str(path), "-out", str(path) + ".crt", "-days", "2", "-subj", "/CN=hubbub"]
-        + ["-addext", "subjectAltName=IP:127.0.0.1"],
+        f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=hubbub "
+        f"-addext subjectAltName=IP:127.0.0.1 -keyout {path} -out {path}.crt".split(),
         check=True,
         capture_output=True,
     )
@@ -204,6 +203,12 @@ def test_the_end_of_an_app_waits_two_seconds_for_a_server_that_hangs(install: In
     assert 1.9 <= ending(patience=2, background=background, record=background) < 10
     assert install.server.connections == 1
     assert install.client().status().failures == 1
+
+
+def test_the_end_of_an_app_waits_no_longer_for_an_answer_that_drips(install: Install, ending) -> None:
+    install.server.answer = lambda body: DRIP  # no single wait ever times out
+    assert ending(patience=0.5) < 30
+    assert install.client().status().batches_waiting == 1
 
 
 def test_the_end_of_an_app_does_not_wait_where_the_last_attempt_failed(install: Install, ending) -> None:

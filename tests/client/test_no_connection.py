@@ -52,7 +52,7 @@ def due(install: Install) -> Install:
     return install
 
 
-def run_app(due: Install, *words: str, endpoint: str | None = None, state: Path | str | None = None, **environment: str):
+def run_app(due: Install, *words: str, endpoint: str | None = None, state: Path | str | None = None, **environment):
     given = due.directory if state is None else state
     server = due.server.url if endpoint is None else endpoint
     return run_python(AN_APP, due.directory.parent / "metrics.toml", server, due.now, given, *words, **environment)

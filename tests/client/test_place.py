@@ -128,7 +128,8 @@ AN_APP = """
 import json, logging, sys
 logging.disable()
 from hubbub.client import Client
-with Client(sys.argv[1], state_dir=sys.argv[2], endpoint="http://127.0.0.1:9", clock=lambda: float(sys.argv[3])) as client:
+toml, state, now = sys.argv[1:]
+with Client(toml, state_dir=state, endpoint="http://127.0.0.1:9", clock=lambda: float(now)) as client:
     client.consent(True)
     client.record("dark_theme", True)
     client.flush()

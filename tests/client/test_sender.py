@@ -1,4 +1,4 @@
-"""A message is delivered only by our collector's word, dropped only by its refusal, and otherwise kept and tried again."""
+"""A message is delivered only by our collector's word, dropped only by its refusal, else kept and tried again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hubbub.client import Client
 from hubbub.protocol.refusal import LATER, STATUS
 from hubbub.protocol.report import MEDIA_TYPE
-from tests.client.answering_server import HANG, RESET, Answer, AnsweringServer, batch_id, problem, stored
+from tests.client.answering_server import HANG, RESET, Answer, AnsweringServer, problem, stored
 from tests.client.install import DAY, Install
 from tests.client.registries import metric, registry
 

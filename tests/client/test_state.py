@@ -267,11 +267,16 @@ def test_a_process_keeps_a_bounded_number_of_files_open(install: Install, enviro
     assert [client.status().counts["made"] for client in clients] == [1] * 12
 
 
+def insert_and_fail(state: State) -> None:
+    with state.transaction() as db:
+        db.execute("INSERT INTO counts VALUES ('made', 1)")
+        raise ZeroDivisionError
+
+
 def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
     state = State(tmp_path)
-    with pytest.raises(ZeroDivisionError), state.transaction() as db:
-        db.execute("INSERT INTO counts VALUES ('made', 1)")
-        _ = 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        insert_and_fail(state)
     with state.transaction() as db:
         assert db.execute("SELECT count(*) FROM counts").fetchone() == (0,)
     state.close()

@@ -142,7 +142,7 @@ def overflow_keys(reg: Registry, name: str, masks: list[int]) -> list[bytes]:
     seed = 0
     while len(found) < metric.max_values ** len(masks):
         who = Identity(seed.to_bytes(32, "little"), 0)
-        prints = [_fingerprint(who, metric, 0, mask.to_bytes(1, "little"), 0) for mask in masks]
+        prints = [_fingerprint(who, metric, 0, mask, 0) for mask in masks]
         slots = tuple(int.from_bytes(who.keyed(b"overflow", p), "little") % metric.max_values for p in prints)
         found.setdefault(slots, who.key)
         seed += 1

@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from hubbub.command.table import SUBCOMMANDS
-from hubbub.simulations.first_light import REGISTRY
 from tests.packaging.repacked import pack_again
 
 ROOT = Path(__file__).resolve().parents[2]
+REGISTRY = (ROOT / "examples" / "metrics.toml").read_text()
 FOLDERS = ("client", "collector", "analysis", "simulations")
 
 

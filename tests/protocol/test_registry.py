@@ -315,3 +315,21 @@ def test_any_value_of_any_key_loads_or_is_refused(kind: str, data: st.DataObject
 @given(st.text(max_size=60))
 def test_any_text_is_a_registry_or_refused(text: str) -> None:
     assert problems_of(text)
+
+
+def test_a_registry_has_fewer_metrics_than_a_message_has_room_for() -> None:
+    from hubbub.protocol.registry import MAX_METRICS
+    from hubbub.protocol.report import MAX_BLOCKS
+
+    keys = """kind = "flag"
+why = "w"
+owner = "o"
+expires = 2099-01-01
+every = "day"
+epsilon_one_report = 0.01
+epsilon_permanent = 0.01
+max_values = 1
+"""
+    tables = "".join(f"[metrics.m{i}]\n{keys}" for i in range(MAX_METRICS + 1))
+    assert problems_of(f'app = "a"\nlifetime_epsilon = 100\n{tables}') == ["metrics must hold at most 1000, got 1001"]
+    assert MAX_METRICS < MAX_BLOCKS

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hubbub.client import reporting
-from hubbub.client.consent import Decision, decisions
+from hubbub.client.consent import Decision, decisions, most_restrictive
 from hubbub.client.memos import MICRO, reserved_micro
 from hubbub.client.reporting import empty_outbox
 from hubbub.client.state import INSISTENCE, State, facts, get, put, spent_micro
@@ -57,15 +57,22 @@ class Pending(NamedTuple):
 
 
 def rules_for(
-    environ: Mapping[str, str], state: State, registry: Registry | None, test_run: bool
+    environ: Mapping[str, str], state: State, registry: Registry | None, test_run: bool, leaving: bool = False
 ) -> tuple[Decision, ...]:
-    """What every rule says about this state, the stored answer first. Raises `Busy` and `Unusable`."""
-    answer, lapsed = None, None
-    if state.exists():
-        with state.transaction() as db:
-            answer, lapsed = stored_answer(facts(db), registry)
-    rules = tuple(decisions(environ, answer, test_run))
-    return rules if lapsed is None else (lapsed, *rules[1:])
+    """What every rule says about this state, the stored answer first. Raises `Busy` and `Unusable`.
+
+    With `leaving`, what was not yet sent is deleted if they forbid to send it, whoever said so: the person or the
+    environment. It happens in the same transaction, so that a yes that another process keeps meanwhile is not hit.
+    """
+    if not state.exists():
+        return tuple(decisions(environ, None, test_run))
+    with state.transaction() as db:
+        answer, lapsed = stored_answer(facts(db), registry)
+        said, *others = decisions(environ, answer, test_run)
+        rules = (lapsed or said, *others)
+        if leaving and most_restrictive(rules).mode != "on":
+            empty_outbox(db)
+    return rules
 
 
 def stored_answer(known: Mapping[str, Any], registry: Registry | None) -> tuple[str | None, Decision | None]:
@@ -142,7 +149,7 @@ def describe(
         "rule": decision.rule,
         "rules": rules,
         "state_directory": str(state.directory),
-        "set_aside": tuple(str(path) for why in ("copied", "corrupt") for path in state.set_aside(why)),
+        "set_aside": _set_aside(state),
         "counts": dict(unsaved or {}),
     }
     if readable and state.path.exists():
@@ -151,6 +158,13 @@ def describe(
             for name, number in db.execute("SELECT name, number FROM counts"):
                 status["counts"][name] = status["counts"].get(name, 0) + number
     return Status(**status)
+
+
+def _set_aside(state: State) -> tuple[str, ...]:
+    try:
+        return tuple(str(path) for why in ("copied", "corrupt") for path in state.set_aside(why))
+    except OSError:  # the directory cannot be listed just now
+        return ()
 
 
 def _facts(db: sqlite3.Connection) -> dict[str, Any]:

@@ -22,10 +22,10 @@ from hubbub.client import account
 from hubbub.client.account import Pending, Status
 from hubbub.client.consent import Decision, is_test_run, most_restrictive
 from hubbub.client.place import in_container, is_explicit, state_directory
-from hubbub.client.reporting import Reporter, empty_outbox, is_expired
+from hubbub.client.reporting import Reporter, is_expired
 from hubbub.client.respond import Random, respond
 from hubbub.client.state import Busy, State, Unusable, add_counts, facts, get
-from hubbub.client.upload import back_off, checked_endpoint, next_due, prune, send_due
+from hubbub.client.upload import back_off, checked_endpoint, next_due, prune, send_due, waiting_since
 from hubbub.protocol.encoding import ABSENT, WrongValue, encode
 from hubbub.protocol.epoch import epoch_of, epoch_text
 from hubbub.protocol.fields import unknown_key
@@ -64,6 +64,7 @@ class Client:
         if not self.registry.source:
             raise ValueError("a client needs a registry that was read from TOML, got one made in code")
         self.endpoint = checked_endpoint(endpoint)
+        self._cadences = self.registry.cadences
         self._strict, self._background = strict, background
         self._clock, self._random = clock, random
         self._delay = send_delay or _random_delay
@@ -123,18 +124,21 @@ class Client:
 
     def preview(self) -> list[Pending]:
         """What waits to be sent; where nothing may be stored, what a message would look like, drawn for this call."""
+        self._advance()
         if self.mode == "on":
             with suppress(Busy, Unusable):
                 return account.pending(self._state, self.registry)
             return []
-        return [self._example(every) for every in self.registry.cadences]
+        return [self._example(every) for every in self._cadences]
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Send what is due and wait for it, at most so long. True if nothing that is due remains."""
+        """Send what is due and wait for it, at most so long. True if nothing that was due is left."""
         deadline = time.monotonic() + timeout
         self._advance()
         self._send_until(deadline)
-        return not self._may_send() or self._nothing_due()
+        with suppress(Busy, Unusable):
+            return not self._may_send() or self._nothing_waits()
+        return False
 
     async def aflush(self, timeout: float = 10.0) -> bool:
         """`flush` without blocking the event loop."""
@@ -148,7 +152,7 @@ class Client:
         try:
             if not self._test_run and (self._state.exists() or not self._placeless):
                 account.forget(self._state)
-        except (Busy, Unusable) as error:
+        except (Busy, Unusable, OSError) as error:
             return self._give_up(f"the state could not be wiped: {error}")
         self._decide()
 
@@ -217,7 +221,7 @@ class Client:
     @contextmanager
     def _session(self, now: float) -> Iterator[Reporter]:
         """One transaction in mode `on`: epochs are up to date in it, and counts are saved with it."""
-        epochs = tuple(epoch_of(every, now) for every in self.registry.cadences)
+        epochs = tuple(epoch_of(every, now) for every in self._cadences)
         unsaved, self._counts = self._counts, Counter()
         try:
             with self._state.transaction() as db:
@@ -285,6 +289,11 @@ class Client:
     def _nothing_due(self) -> bool:
         return self._next_due is None or self._next_due > self._clock()
 
+    def _nothing_waits(self) -> bool:
+        """Unlike `_nothing_due`, a message that waits for a pause to end counts."""
+        with self._state.transaction() as db:
+            return waiting_since(db, self._clock()) == 0
+
     def _last_attempt_failed(self) -> bool:
         with suppress(Busy, Unusable), self._state.transaction() as db:
             return int(get(db, "failures", 0)) > 0
@@ -298,16 +307,16 @@ class Client:
         if self._placeless:
             return self._switch_off(self._placeless)
         try:
-            self._rules = account.rules_for(self._environ, self._state, self.registry, self._test_run)
+            self._rules = account.rules_for(
+                self._environ, self._state, self.registry, self._test_run, leaving=not self._test_run
+            )
         except Busy:
             self._undecided = True  # until the next record
             return self._switch_off("the state is busy just now")
-        except Unusable as error:
+        except (Unusable, OSError) as error:
             return self._give_up(str(error))
         self._decision = most_restrictive(self._rules)
-        if self.mode != "on" and not self._test_run:
-            self._leave()
-        elif self.mode == "on" and self.endpoint is None:
+        if self.mode == "on" and self.endpoint is None:
             self._decision = Decision("local", "the app gave no endpoint to send to")
             self._rules = (*self._rules, self._decision)
 
@@ -319,12 +328,6 @@ class Client:
         self._decision = Decision("off", why)
         self._rules = (self._decision,)
 
-    def _leave(self) -> None:
-        """What was not yet sent is not wanted any more, whoever said so: the person or the environment."""
-        if self._state.path.exists():
-            with suppress(Busy, Unusable), self._state.transaction() as db:
-                empty_outbox(db)
-
     @contextmanager
     def _never_raising(self, dropping: bool = False) -> Iterator[None]:
         """What the disk does must not reach the app. A record that is dropped for it is counted."""
@@ -335,7 +338,7 @@ class Client:
         except Busy:
             if dropping:
                 self._counts["dropped_busy"] += 1
-        except Unusable as error:
+        except (Unusable, OSError) as error:  # without a file to spare, not even an import works
             if dropping:
                 self._counts["dropped_state"] += 1
             self._give_up(str(error))
@@ -350,9 +353,10 @@ class Client:
     def _say_once(self, message: str) -> None:
         if message not in self._said and len(self._said) < 100:
             self._said.add(message)
-            import logging
+            with suppress(OSError):
+                import logging
 
-            logging.getLogger("hubbub").warning("%s", message)
+                logging.getLogger("hubbub").warning("%s", message)
 
     def _example(self, every: str) -> Pending:
         epoch = epoch_text(every, epoch_of(every, self._clock()))

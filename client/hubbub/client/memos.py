@@ -63,18 +63,16 @@ def answer(db: sqlite3.Connection, who: Identity, metric: Metric, mask: int, epo
     With `hold`, the first mask of each period is answered for all of it, in a slot of its own; which old slot is
     repeated after the last is then a matter of the period alone, so that no change of value shows.
     """
+    known = kept_memo(db, who, metric, mask, epoch)
+    if known is not None:
+        return Memo(known)
     cohort = who.cohort(metric)
-    size = (metric.shape.width(cohort) + 7) // 8
-    print_ = _fingerprint(who, metric, cohort, mask.to_bytes(size, "little"), epoch)
-    row = db.execute("SELECT memo FROM memos WHERE fingerprint = ?", (print_,)).fetchone()
-    if row is not None:
-        return Memo(int.from_bytes(row[0], "little"))
+    print_ = _fingerprint(who, metric, cohort, mask, epoch)
     used = slots_used(db, metric)
     if used < min(metric.max_values, slots_reserved(db, metric)):
         memo = draw_memo(metric, mask, cohort, random)
-        db.execute(
-            "INSERT INTO memos VALUES (?, ?, ?, ?)", (print_, metric.metric_hash, used, memo.to_bytes(size, "little"))
-        )
+        row = (print_, metric.metric_hash, used, memo.to_bytes(_size(metric, cohort), "little"))
+        db.execute("INSERT INTO memos VALUES (?, ?, ?, ?)", row)
         return Memo(memo)
     slot = int.from_bytes(who.keyed(b"overflow", print_), "little") % used
     (kept,) = db.execute(
@@ -83,9 +81,23 @@ def answer(db: sqlite3.Connection, who: Identity, metric: Metric, mask: int, epo
     return Memo(int.from_bytes(kept, "little"), overflowed=True)
 
 
-def _fingerprint(who: Identity, metric: Metric, cohort: int, mask: bytes, epoch: int) -> bytes:
-    what = mask if metric.hold is None else b"period %d" % (epoch // metric.hold)
+def kept_memo(db: sqlite3.Connection, who: Identity, metric: Metric, mask: int, epoch: int) -> int | None:
+    """The memo with which this mask was answered before, if it was."""
+    print_ = _fingerprint(who, metric, who.cohort(metric), mask, epoch)
+    row = db.execute("SELECT memo FROM memos WHERE fingerprint = ?", (print_,)).fetchone()
+    return None if row is None else int.from_bytes(row[0], "little")
+
+
+def _fingerprint(who: Identity, metric: Metric, cohort: int, mask: int, epoch: int) -> bytes:
+    if metric.hold is None:
+        what = mask.to_bytes(_size(metric, cohort), "little")
+    else:
+        what = b"period %d" % (epoch // metric.hold)
     return who.keyed(b"memo", b"%s %d %s" % (metric.metric_hash.encode(), cohort, what))
+
+
+def _size(metric: Definition, cohort: int) -> int:
+    return (metric.shape.width(cohort) + 7) // 8
 
 
 def slots_used(db: sqlite3.Connection, metric: Definition) -> int:

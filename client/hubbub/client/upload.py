@@ -82,6 +82,12 @@ def next_due(db: sqlite3.Connection) -> float | None:
     return None if soonest is None else max(float(soonest), float(get(db, "retry_at", 0.0)))
 
 
+def waiting_since(db: sqlite3.Connection, now: float) -> int:
+    """How many batches have reached their sending time and are still here."""
+    (waiting,) = db.execute("SELECT count(*) FROM outbox WHERE not_before <= ?", (now,)).fetchone()
+    return int(waiting)
+
+
 def prune(db: sqlite3.Connection, now: float) -> None:
     """Keep the outbox within its limits of age, number and size; the oldest go first. Pauses longer than any that is
     ever made come from a clock that was set back since: they end."""

@@ -18,15 +18,33 @@ class Subcommand(NamedTuple):
 
 _PROTOCOL = "hubbub.protocol.commands"
 _CLIENT = "hubbub.client.commands"
+_COLLECTOR = "hubbub.collector.commands"
+_ANALYSIS = "hubbub.analysis.commands"
+_PLAN = "hubbub.analysis.plan_commands"
+_AUDIT = "hubbub.simulations.commands"
+_DEMO = "hubbub.simulations.demo_command"
 
 SUBCOMMANDS: dict[str, Subcommand] = {
+    "demo": Subcommand("the whole loop, live: a collector, a crowd of installs, truth beside estimate", _DEMO, "all"),
+    "init": Subcommand("start an app: a commented metrics.toml and a few lines that use it", "hubbub.command.init"),
     "label": Subcommand("the privacy facts of a metrics.toml, in plain words", _PROTOCOL),
     "diff": Subcommand("what a new metrics.toml asks more of people than an old one", _PROTOCOL),
-    "peek": Subcommand("one value on its way: mask, memo and three reports side by side", _CLIENT),
+    "peek": Subcommand("one value on its way: mask, memo and three reports side by side", "hubbub.client.peek"),
     "status": Subcommand("whether an app reports on this machine, why, and what it has spent", _CLIENT),
     "preview": Subcommand("what waits to be sent from this machine, bit by bit", _CLIENT),
     "on": Subcommand("agree to an app's metrics", _CLIENT),
     "off": Subcommand("decline, and delete what waits to be sent", _CLIENT),
     "forget": Subcommand("wipe identity and answers, keep only the epsilon spent", _CLIENT),
+    "collect": Subcommand(
+        "run a collector: acknowledged means durable and counted exactly once", _COLLECTOR, "collector"
+    ),
+    "token": Subcommand("make a token that lets somebody read tallies, or relay reports", _COLLECTOR, "collector"),
+    "backup": Subcommand("copy a running collector's store, whole and at one moment", _COLLECTOR, "collector"),
+    "restore": Subcommand("make a collector's directory from a backup", _COLLECTOR, "collector"),
+    "export": Subcommand("write a collector's tallies to files", _COLLECTOR, "collector"),
     "merge": Subcommand("add up the tally files of several collectors", _PROTOCOL),
+    "decode": Subcommand("estimates with honest error bars, from tally files", _ANALYSIS, "analysis"),
+    "plan": Subcommand("what must be collected to see something, or what will be seen", _PLAN, "analysis"),
+    "audit": Subcommand("measured epsilon of the real client code, against the claim", _AUDIT, "all"),
+    "completion": Subcommand("a script that completes these commands in your shell", "hubbub.command.completion"),
 }

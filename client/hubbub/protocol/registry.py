@@ -35,6 +35,9 @@ from hubbub.protocol.metric import Metric
 from hubbub.protocol.rules import Invalid, brief, refuse, say
 from hubbub.protocol.shape import ONE_BIT, SHAPES, Choice, Shape, String
 
+MAX_METRICS = 1000
+"""Fewer than a message has room for (protocol.report.MAX_BLOCKS)."""
+
 APP = re.compile(r"[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?")
 
 
@@ -56,6 +59,8 @@ class Registry:
 
     def _broken_rules(self) -> Iterator[str]:
         yield from _broken_head(self.app, self.lifetime_epsilon)
+        if len(self.metrics) > MAX_METRICS:
+            yield f"metrics must hold at most {MAX_METRICS}, got {len(self.metrics)}"
         if not self.metrics:
             yield "metrics must hold at least one metric, got none"
         spent = sum((metric.epsilon_lifetime for metric in self.metrics.values()), Fraction(0))

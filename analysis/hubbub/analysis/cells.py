@@ -1,0 +1,159 @@
+"""From counts to cells: for each cohort and bit, the share of installs whose mask has the bit, and how sure that is.
+
+A cell's share is (ones / reports - p*) / (q* - p*), unbiased whatever was sent. Given the true masks its variance is
+linear in the true share g:
+
+    noise(g) = floor + slope g      from both channels, each divided by the draws it really had
+
+and the masks of a cohort are themselves a sample of all installs; `sampling` is 1 / (installs in the cohort), the
+factor of a multinomial covariance. Pooling epochs averages the instantaneous noise only: the memos of an install
+are the same in each, so the permanent noise and the sampling count an install once. That all epochs saw the same
+installs is assumed, because it is the careful side: fewer shared installs make the truth closer, never farther.
+docs/estimation.md derives each line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hubbub.protocol.metric import Definition
+from hubbub.protocol.tally import Tally
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """P(memo bit set | mask bit set, not set) = a1, a0; P(report bit set | memo bit set, not set) = q, p.
+
+    Either stage may be noiseless. Variances are of one install's share: divide by how many were drawn.
+    """
+
+    a1: float
+    a0: float
+    q: float
+    p: float
+
+    @property
+    def p_star(self) -> float:
+        return self.a0 * self.q + (1 - self.a0) * self.p
+
+    @property
+    def q_star(self) -> float:
+        return self.a1 * self.q + (1 - self.a1) * self.p
+
+    @property
+    def gain(self) -> float:
+        return (self.a1 - self.a0) * (self.q - self.p)
+
+    @property
+    def permanent(self) -> tuple[float, float]:
+        """(floor, slope) of the memo's variance: a1 (1 - a1) where the mask has the bit, a0 (1 - a0) where not."""
+        one, zero = self.a1 * (1 - self.a1), self.a0 * (1 - self.a0)
+        scale = (self.a1 - self.a0) ** 2
+        return zero / scale, (one - zero) / scale
+
+    @property
+    def instantaneous(self) -> tuple[float, float]:
+        """(floor, slope) of a report's variance given its memo, averaged over memos."""
+        said, unsaid = self.q * (1 - self.q), self.p * (1 - self.p)
+        scale = self.gain**2
+        return (self.a0 * said + (1 - self.a0) * unsaid) / scale, (self.a1 - self.a0) * (said - unsaid) / scale
+
+    @classmethod
+    def of_metric(cls, metric: Definition) -> Wire:
+        a1, a0 = metric.noise.permanent.probabilities
+        q, p = metric.noise.instantaneous.probabilities
+        return cls(float(a1), float(a0), float(q), float(p))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cohort:
+    """All reports of one cohort, over the pooled epochs. Empty cohorts have infinite variance and no shares."""
+
+    wire: Wire
+    reports: float
+    ones: Array
+    sampling: float
+    single_epoch: bool = True
+
+    @property
+    def shares(self) -> Array:
+        if not self.reports:
+            return np.full(len(self.ones), np.nan)
+        return (self.ones / self.reports - self.wire.p_star) / self.wire.gain
+
+    @property
+    def floor(self) -> float:
+        """Variance of a share whose bit nobody's mask has."""
+        if not self.reports:
+            return np.inf
+        return self.wire.permanent[0] * self.sampling + self.wire.instantaneous[0] / self.reports
+
+    @property
+    def slope(self) -> float:
+        if not self.reports:
+            return 0.0
+        return self.wire.permanent[1] * self.sampling + self.wire.instantaneous[1] / self.reports
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """The cohorts of one definition. `sampling` is 1 / (all its installs)."""
+
+    metric: Definition
+    epochs: tuple[int, ...]
+    cohorts: tuple[Cohort, ...]
+    sampling: float
+
+    @property
+    def reports(self) -> float:
+        return sum(cohort.reports for cohort in self.cohorts)
+
+    def __iter__(self) -> Iterator[Cohort]:
+        return iter(self.cohorts)
+
+
+def pool(tally: Tally) -> Pool:
+    """The epochs of a tally together."""
+    counts = list(tally.epochs.values())
+    wire = Wire.of_metric(tally.metric)
+    num_cohorts = tally.metric.shape.num_cohorts
+    reports = np.array([epoch.num_reports for epoch in counts], dtype=np.float64).reshape(len(counts), num_cohorts)
+    cohorts = tuple(
+        Cohort(
+            wire=wire,
+            reports=float(reports[:, c].sum()),
+            ones=_ones([epoch.bit_counts[c] for epoch in counts], tally.metric.shape.width(c)),
+            sampling=_sampling(reports[:, c]),
+            single_epoch=int(np.count_nonzero(reports[:, c])) <= 1,
+        )
+        for c in range(num_cohorts)
+    )
+    sampling = _sampling(reports.sum(axis=1))
+    return Pool(metric=tally.metric, epochs=tuple(tally.epochs), cohorts=cohorts, sampling=sampling)
+
+
+def _ones(rows: Sequence[Sequence[int]], width: int) -> Array:
+    total = np.zeros(width)
+    for row in rows:
+        total += np.asarray(row, dtype=np.float64)
+    return total
+
+
+def _sampling(reports: Array) -> float:
+    """Variance factor of a mean over epochs in which the smaller crowd is always part of the larger.
+
+    Two epochs of N and N' installs then share min(N, N') of them, and their shares covary by 1 / max(N, N').
+    """
+    seen = np.sort(reports[reports > 0])
+    if len(seen) <= 1:
+        return 1 / float(seen[0]) if len(seen) else np.inf
+    weight = seen / seen.sum()
+    # Each pair once: the larger crowd of a pair is the later in this order.
+    before = np.concatenate([[0.0], np.cumsum(weight)[:-1]])
+    return float(np.sum((weight**2 + 2 * weight * before) / seen))

@@ -1,0 +1,191 @@
+"""The command of the analyst: decode."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from hubbub.analysis.candidates import MOST_CANDIDATES
+from hubbub.analysis.compare import compare
+from hubbub.analysis.decode import decode
+from hubbub.analysis.decoding import Decoding
+from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, Options
+from hubbub.analysis.present import FORMATS, comparison_table, table, to_csv, to_json, write_parquet
+from hubbub.analysis.rappor import decode_rappor, to_rappor
+from hubbub.protocol.rules import Invalid
+from hubbub.protocol.tally import Tally
+
+
+def add_decode(parser: ArgumentParser) -> None:
+    parser.epilog = (
+        "examples:\n"
+        "  hubbub decode dark_theme.json\n"
+        "  hubbub decode homepage.json --candidates domains.txt --chart homepage.png\n"
+        "  hubbub decode dark_theme.json --against released/dark_theme.json\n"
+        "  hubbub decode --rappor params.csv counts.csv map.csv --format rappor"
+    )
+    parser.add_argument("tallies", metavar="TALLY", nargs="*", help="tally files; epochs of one metric are pooled")
+    parser.add_argument(
+        "--candidates",
+        metavar="[METRIC=]FILE",
+        action="append",
+        default=[],
+        help="the strings to look for, one a line, UTF-8; for one metric or for all",
+    )
+    parser.add_argument(
+        "--rappor", metavar=("PARAMS", "COUNTS", "MAP"), nargs=3, help="decode files of google/rappor instead"
+    )
+    parser.add_argument(
+        "--against", metavar="TALLY", action="append", default=[], help="compare with these, the before"
+    )
+    parser.add_argument("--merge", action="store_true", help="add up tallies that hold the same epoch")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="how the result is written (default: table)")
+    parser.add_argument("--json", action="store_const", dest="format", const="json", help="the same as --format json")
+    parser.add_argument("--out", metavar="FILE", help="where to write; needed for parquet")
+    parser.add_argument("--chart", metavar="FILE", help="draw the result: .png, .svg or .html")
+    parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    parser.add_argument("--estimand", choices=ESTIMANDS, default="reporting", help="whom the intervals speak of")
+    parser.add_argument("--correction", choices=CORRECTIONS, default="bonferroni", help="for many values at once")
+    parser.add_argument("--exclude-absent", action="store_true", help="shares among those who answered")
+    parser.add_argument("--fake-share", type=float, default=0.01, help="assumed share of fake reports (default: 0.01)")
+
+
+def run_decode(arguments: Namespace) -> int:
+    options = Options(
+        confidence=arguments.confidence,
+        estimand=arguments.estimand,
+        correction=arguments.correction,
+        exclude_absent=arguments.exclude_absent,
+        fake_share=arguments.fake_share,
+    )
+    decodings = _decodings(arguments, options)
+    if arguments.chart:
+        _draw(arguments, decodings)
+    if arguments.against:
+        _print_comparisons(arguments, options, decodings)
+        return 0
+    _write(arguments, decodings)
+    return 0
+
+
+def _decodings(arguments: Namespace, options: Options) -> list[Decoding]:
+    if arguments.rappor:
+        if arguments.tallies or arguments.candidates or arguments.against:
+            raise Invalid(["--rappor takes its three files and neither tallies nor candidates"])
+        params, counts, map_file = arguments.rappor
+        return [decode_rappor(params, counts, map_file, options)]
+    if not arguments.tallies:
+        raise Invalid(["give at least one TALLY, or --rappor PARAMS COUNTS MAP"])
+    return _decode_all(arguments.tallies, arguments, options)
+
+
+def _decode_all(paths: Sequence[str], arguments: Namespace, options: Options) -> list[Decoding]:
+    by_name: dict[str, list[Tally]] = {}
+    for tally in read_tallies(paths, merge=arguments.merge):
+        by_name.setdefault(tally.metric.name, []).append(tally)
+    candidates = read_candidates(arguments.candidates, by_name)
+    return [
+        decode(
+            tallies,
+            candidates.get(name),
+            confidence=options.confidence,
+            estimand=options.estimand,
+            correction=options.correction,
+            exclude_absent=options.exclude_absent,
+            fake_share=options.fake_share,
+        )
+        for name, tallies in by_name.items()
+    ]
+
+
+def read_tallies(paths: Iterable[str], *, merge: bool = False) -> list[Tally]:
+    """One tally for each definition. The same epoch twice may be the same reports twice, so it must be asked for."""
+    found: dict[str, Tally] = {}
+    for path in paths:
+        try:
+            tally = Tally.from_json(Path(path).read_bytes())
+        except Invalid as error:
+            raise Invalid(f"{path}: {problem}" for problem in error.problems) from None
+        key = tally.metric.metric_hash
+        if key in found:
+            twice = sorted(set(found[key].epochs) & set(tally.epochs))
+            if twice and not merge:
+                raise Invalid(
+                    [f"{path}: epoch {twice[0]} of {tally.metric.name} was read before; --merge adds such files up"]
+                )
+            tally = found[key] + tally
+        found[key] = tally
+    return list(found.values())
+
+
+def read_candidates(given: Sequence[str], metrics: dict[str, list[Tally]]) -> dict[str, list[str]]:
+    """Candidate files by metric; one given without a metric is for all string metrics."""
+    strings = [name for name, tallies in metrics.items() if tallies[0].metric.kind == "string"]
+    found: dict[str, list[str]] = {}
+    for item in given:
+        name, equals, path = item.partition("=")
+        if equals and name in metrics:
+            found[name] = read_lines(path)
+        elif equals and not Path(item).exists():
+            raise Invalid([f"--candidates {item}: no tally of a metric {name!r} was given"])
+        elif not strings:
+            raise Invalid([f"--candidates {item}: none of the tallies is of a string metric"])
+        else:
+            lines = read_lines(item)
+            found.update(dict.fromkeys(strings, lines))
+    return found
+
+
+def read_lines(path: str) -> list[str]:
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Invalid([f"{path}: must be UTF-8, got a wrong byte at {error.start}"]) from None
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    lines = [line for line in lines if line]
+    if len(lines) > MOST_CANDIDATES:
+        raise Invalid([f"{path}: at most {MOST_CANDIDATES:,} candidates, got {len(lines):,}"])
+    return lines
+
+
+def _print_comparisons(arguments: Namespace, options: Options, decodings: Sequence[Decoding]) -> None:
+    if arguments.format != "table":
+        raise Invalid([f"--against prints a table, got --format {arguments.format}"])
+    before = {decoding.metric: decoding for decoding in _decode_all(arguments.against, arguments, options)}
+    for after in decodings:
+        if after.metric not in before:
+            raise Invalid([f"--against: no tally of {after.metric} was given"])
+        print(comparison_table(compare(before[after.metric], after)))
+
+
+def _draw(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
+    if len(decodings) > 1:
+        raise Invalid([f"--chart draws one metric, got {len(decodings)}"])
+    from hubbub.analysis.charts import decoding_chart, save
+
+    save(decoding_chart(decodings[0]), arguments.chart)
+
+
+def _write(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
+    match arguments.format:
+        case "parquet":
+            if not arguments.out:
+                raise Invalid(["--format parquet needs --out FILE"])
+            write_parquet(decodings, arguments.out)
+            return
+        case "csv":
+            text = to_csv(decodings)
+        case "json":
+            text = to_json(decodings)
+        case "rappor":
+            if len(decodings) > 1:
+                raise Invalid([f"--format rappor writes one metric, got {len(decodings)}"])
+            text = to_rappor(decodings[0])
+        case _:
+            text = "\n\n".join(table(decoding) for decoding in decodings) + "\n"
+    if arguments.out:
+        Path(arguments.out).write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)

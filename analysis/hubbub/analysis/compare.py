@@ -1,0 +1,78 @@
+"""Two decodings side by side: two epochs, two releases. What changed, and is it more than noise?
+
+The two sides are taken as independent, so variances add. Where both saw the same installs that is the careful side for
+constant answers (shared memos would make the difference more exact), and the true one for installs that changed:
+assuming full overlap would cover the truth too rarely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from hubbub.analysis.decoding import ANSWER, Decoding
+from hubbub.analysis.intervals import adjust, normal_interval
+from hubbub.protocol.rules import Invalid
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """`difference` is after minus before, for each value that both have; p-values are two-sided."""
+
+    before: Decoding
+    after: Decoding
+    values: tuple[str, ...]
+    roles: tuple[str, ...]
+    estimate_before: Array
+    estimate_after: Array
+    difference: Array
+    std_error: Array
+    low: Array
+    high: Array
+    p_value: Array
+    p_adjusted: Array
+
+    @property
+    def changed(self) -> npt.NDArray[np.bool_]:
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.p_adjusted <= 1 - self.after.confidence)
+
+
+def compare(before: Decoding, after: Decoding) -> Comparison:
+    """What changed between two decodings of one kind of metric. Raises `Invalid` where they cannot be compared."""
+    for name in ("kind", "estimand", "of", "confidence", "correction", "unit"):
+        ours, theirs = getattr(before, name), getattr(after, name)
+        if ours != theirs:
+            raise Invalid([f"decodings to compare must have the same {name}, got {ours!r} and {theirs!r}"])
+    there = {key: i for i, key in enumerate(zip(after.values, after.roles, strict=True))}
+    pairs = [(i, there[key]) for i, key in enumerate(zip(before.values, before.roles, strict=True)) if key in there]
+    if not pairs:
+        raise Invalid([f"decodings to compare must share a value, got none in {before.metric} and {after.metric}"])
+    a, b = (np.array(side) for side in zip(*pairs, strict=True))
+    difference = after.estimate[b] - before.estimate[a]
+    std_error = np.hypot(before.std_error[a], after.std_error[b])
+    low, high = normal_interval(difference, std_error, after.confidence)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p_value = 2 * np.asarray(ndtr(-np.abs(difference) / std_error))
+    roles = tuple(before.roles[i] for i in a)
+    is_answer = np.array([role == ANSWER for role in roles])
+    corrected = adjust(np.where(is_answer, p_value, np.nan), after.correction)
+    return Comparison(
+        before=before,
+        after=after,
+        values=tuple(before.values[i] for i in a),
+        roles=roles,
+        estimate_before=before.estimate[a],
+        estimate_after=after.estimate[b],
+        difference=difference,
+        std_error=std_error,
+        low=low,
+        high=high,
+        p_value=p_value,
+        p_adjusted=np.where(is_answer, corrected, np.minimum(2 * p_value, 1)),
+    )

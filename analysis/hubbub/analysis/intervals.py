@@ -1,0 +1,129 @@
+"""Intervals and verdicts: score intervals, ratios, intervals that stay true after selection, many tests at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_ndtr, ndtri, stdtrit
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Variance:
+    """Variance of an estimated share as a function of the true share f: floor + slope f + sampling f (1 - f)."""
+
+    floor: Array
+    slope: Array
+    sampling: Array
+
+    def at(self, share: Array) -> Array:
+        """At the share nearest to `share` that a population can have."""
+        share = np.clip(share, 0, 1)
+        return np.maximum(self.floor + self.slope * share + self.sampling * share * (1 - share), 0)
+
+
+def critical(confidence: float) -> float:
+    """How many standard errors a two-sided interval reaches to each side."""
+    return exceeded_with((1 - confidence) / 2)
+
+
+def exceeded_with(p: float) -> float:
+    """The number that a standard normal one exceeds with probability p."""
+    return -float(ndtri(p))
+
+
+def score_interval(estimate: Array, variance: Variance, confidence: float) -> tuple[Array, Array]:
+    """All true shares f for which the estimate is not surprising: (estimate - f)^2 <= z^2 variance(f) (Wilson 1927).
+
+    The variance is taken at f, not at the estimate, which is what keeps the interval true for rare answers. It is not
+    cut at 0 and 1: sums and differences of estimates need it whole.
+    """
+    z2 = critical(confidence) ** 2
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        a = 1 + z2 * variance.sampling
+        b = estimate + z2 * (variance.slope + variance.sampling) / 2
+        c = estimate**2 - z2 * variance.floor
+        root = np.sqrt(b**2 - a * c)
+        low, high = (b - root) / a, (b + root) / a
+        # An estimate so far outside [0, 1] that no share explains it: say what is known, as if at the nearest share.
+        reach = np.sqrt(z2 * variance.at(estimate))
+        lost = np.isnan(root) & np.isfinite(reach)
+        low, high = np.where(lost, estimate - reach, low), np.where(lost, estimate + reach, high)
+    unknown = ~np.isfinite(variance.floor)
+    return np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
+
+
+def normal_interval(
+    estimate: Array, std_error: Array, confidence: float, degrees: float = np.inf
+) -> tuple[Array, Array]:
+    """Estimate plus and minus, by Student's law where the spread was itself estimated from few cells."""
+    tail = (1 - confidence) / 2
+    times = -float(stdtrit(degrees, tail)) if np.isfinite(degrees) else exceeded_with(tail)
+    reach = times * std_error
+    return estimate - reach, estimate + reach
+
+
+def ratio_interval(
+    top: Array, bottom: float, var_top: Array, covariance: Array, var_bottom: float, confidence: float
+) -> tuple[Array, Array]:
+    """Interval for top / bottom by Fieller (1954): all ratios r for which top - r bottom is not surprising.
+
+    Where the bottom itself may be nothing, no ratio can be excluded and the interval is the whole line.
+    """
+    z2 = critical(confidence) ** 2
+    a = bottom**2 - z2 * var_bottom
+    if not a > 0:
+        return np.full_like(top, -np.inf), np.full_like(top, np.inf)
+    b = top * bottom - z2 * covariance
+    c = top**2 - z2 * var_top
+    root = np.sqrt(np.maximum(b**2 - a * c, 0))
+    return (b - root) / a, (b + root) / a
+
+
+def interval_given_selection(
+    estimate: Array, std_error: Array, threshold: Array, confidence: float
+) -> tuple[Array, Array]:
+    """Intervals for what is shown only because its estimate passed `threshold`.
+
+    Such an estimate follows the normal law cut at the threshold; the interval holds the true shares under which
+    neither tail of that law beyond the estimate is below (1 - confidence) / 2. Ordinary intervals forget the winner's
+    curse. The lower end is cut at 0: close to the threshold it would run off to minus infinity.
+    """
+    tail = (1 - confidence) / 2
+    z, cut = estimate / std_error, np.minimum(threshold, estimate) / std_error
+    beyond = np.maximum(z - cut, 1e-9)
+    # Far below the cut the law is exponential with rate (cut - mean), which bounds where the lower end can be.
+    low = _solve_truncated(z, cut, tail, cut - np.log(1 / tail) / beyond - 10, z + 10)
+    high = _solve_truncated(z, cut, 1 - tail, z - 10, z + 10)
+    return np.maximum(low * std_error, 0), np.maximum(high * std_error, 0)
+
+
+def _solve_truncated(z: Array, cut: Array, probability: float, low: Array, high: Array) -> Array:
+    """The mean with P(Z > z | Z > cut) = probability, by bisection: the probability rises with the mean."""
+    wanted = np.log(probability)
+    for _ in range(80):
+        middle = (low + high) / 2
+        # In logarithms, because the cut may be far out.
+        under = log_ndtr(middle - z) - log_ndtr(middle - cut) < wanted
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return (low + high) / 2
+
+
+def adjust(p_values: Array, method: str) -> Array:
+    """p-values of many tests as if there were one. `bonferroni` bounds the chance that any detection is false,
+    `benjamini-hochberg` the share of detections that are (Benjamini, Hochberg 1995). Rows without a test are NaN."""
+    tested = ~np.isnan(p_values)
+    adjusted = np.full_like(p_values, np.nan)
+    count = int(tested.sum())
+    if method == "bonferroni":
+        adjusted[tested] = np.minimum(1, p_values[tested] * count)
+        return adjusted
+    order = np.argsort(p_values[tested], kind="stable")
+    stepped = p_values[tested][order] * count / np.arange(1, count + 1)
+    fitted = np.empty(count)
+    fitted[order] = np.minimum(1, np.minimum.accumulate(stepped[::-1])[::-1])
+    adjusted[tested] = fitted
+    return adjusted

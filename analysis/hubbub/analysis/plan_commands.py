@@ -1,0 +1,387 @@
+"""The command of those who have not collected yet: plan."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil, inf, log10
+from typing import Any
+
+from hubbub.analysis.plan import Plan, epsilon_for, installs_for, power_of, share_for
+from hubbub.analysis.plan_advice import (
+    channel_in_words,
+    rappor_at,
+    slots_for,
+    split_budget,
+    string_shape,
+    what_would_change_it,
+)
+from hubbub.protocol.epsilon import show
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.rules import Invalid
+from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
+
+KINDS = ("flag", "choice", "string", "mean", "histogram", "range")
+
+
+def add_plan(parser: ArgumentParser) -> None:
+    parser.epilog = (
+        "Leave out one of --installs, --share, --epsilon, --power: it is solved for.\n"
+        "If --power and another one are left out, power is 80 %.\n"
+        "exit status: 0 it can be done, 1 it cannot, 2 wrong use\n\n"
+        "examples:\n"
+        "  hubbub plan --kind choice --num-choices 1000 --share 0.1% --epsilon 2      how many installs?\n"
+        "  hubbub plan --installs 50000 --epsilon 2                                   what will be seen?\n"
+        "  hubbub plan metrics.toml --installs 1e6 --consent 0.3                      what will each metric show?\n"
+        "  hubbub plan metrics.toml --lifetime 30                                     share a budget out"
+    )
+    parser.add_argument("metrics", metavar="METRICS.TOML", nargs="?", help="plan the metrics of this registry")
+    parser.add_argument("--kind", choices=KINDS, default="string", help="of the metric (default: string)")
+    parser.add_argument("--installs", type=float, help="that run the app")
+    parser.add_argument("--share", type=_share, help="of installs that hold the answer to be seen: 0.01 or 1%%")
+    parser.add_argument("--epsilon", type=Fraction, help="epsilon_one_report")
+    parser.add_argument("--power", type=_share, help="how likely it shall be seen (default: 0.8)")
+    parser.add_argument("--permanent", type=Fraction, help="epsilon_permanent (default: twice epsilon, at least 2)")
+    parser.add_argument("--consent", type=_share, default=1.0, help="share of installs that agree (default: 1)")
+    parser.add_argument("--alpha", type=_share, default=0.05, help="of the test, two-sided (default: 0.05)")
+    parser.add_argument("--values", type=int, default=1, help="values looked at: the test is shared out over them")
+    parser.add_argument("--strings", type=int, default=0, help="different strings expected")
+    parser.add_argument("--num-bits", type=int, help="string (default: 64)")
+    parser.add_argument("--num-hashes", type=int, default=1, help="string (default: 1)")
+    parser.add_argument("--num-cohorts", type=int, help="string (default: enough for --strings)")
+    parser.add_argument("--num-choices", type=int, default=8, help="choice (default: 8)")
+    parser.add_argument("--num-buckets", type=int, default=8, help="histogram (default: 8)")
+    parser.add_argument("--buckets-per-report", type=int, default=2, help="histogram (default: 2)")
+    parser.add_argument("--num-leaves", type=int, default=256, help="range (default: 256)")
+    parser.add_argument("--branching", type=int, default=4, help="range (default: 4)")
+    parser.add_argument("--change-rate", type=_share, help="chance that a value changes in an epoch: advises slots")
+    parser.add_argument("--life", type=int, default=104, help="epochs an install lives (default: 104, two years)")
+    parser.add_argument("--lifetime", type=Fraction, help="share this lifetime_epsilon out over METRICS.TOML")
+    parser.add_argument("--chart", metavar="FILE", help="draw what is seen over reports: .png, .svg or .html")
+    parser.add_argument("--toml", action="store_true", help="write the planned metric as TOML")
+    parser.add_argument("--json", action="store_true", help="the answer as JSON")
+
+
+def run_plan(arguments: Namespace) -> int:
+    if arguments.lifetime is not None:
+        return _share_out(arguments)
+    if arguments.metrics is not None:
+        return _plan_registry(arguments)
+    return _plan_one(arguments)
+
+
+# --- one metric ---------------------------------------------------------------------------------------------------
+
+
+def _plan_one(arguments: Namespace) -> int:
+    unknown = _unknown(arguments)
+    plan = _plan(arguments, _shape(arguments), unknown)
+    answer = _solve(plan, unknown)
+    solved = plan if answer == inf else _with(plan, unknown, answer)
+    if arguments.chart:
+        from hubbub.analysis.charts import save
+        from hubbub.analysis.plan_chart import plan_chart
+
+        save(plan_chart(solved), arguments.chart)
+    if arguments.toml:
+        print(_toml(arguments, solved))
+    elif arguments.json:
+        print(json.dumps(_facts(solved, unknown, answer), indent=2))
+    else:
+        print("\n".join(_words(arguments, solved, unknown, answer)))
+    return 0 if answer != inf else 1
+
+
+def _unknown(arguments: Namespace) -> str:
+    missing = [name for name in ("installs", "share", "epsilon", "power") if getattr(arguments, name) is None]
+    if len(missing) == 2 and "power" in missing:
+        missing.remove("power")
+    if len(missing) != 1:
+        said = "none is" if not missing else ", ".join(f"--{name}" for name in missing) + " are"
+        raise Invalid([f"leave out exactly one of --installs, --share, --epsilon, --power; {said} left out"])
+    return missing[0]
+
+
+def _plan(arguments: Namespace, shape: Shape, unknown: str) -> Plan:
+    epsilon = arguments.epsilon if arguments.epsilon is not None else Fraction(1)
+    permanent = arguments.permanent
+    if permanent is None:
+        permanent = Fraction(2) if unknown == "epsilon" else min(Fraction(16), max(Fraction(2), 2 * epsilon))
+    return Plan(
+        shape=shape,
+        epsilon_one_report=epsilon,
+        epsilon_permanent=permanent,
+        installs=1.0 if arguments.installs is None else arguments.installs,
+        share=0.01 if arguments.share is None else arguments.share,
+        power=0.8 if arguments.power is None else arguments.power,
+        consent=arguments.consent,
+        alpha=arguments.alpha,
+        values=arguments.values,
+        strings=arguments.strings,
+    )
+
+
+def _shape(arguments: Namespace) -> Shape:
+    match arguments.kind:
+        case "flag":
+            return Flag()
+        case "choice":
+            return Choice(choices=tuple(f"choice {i}" for i in range(arguments.num_choices)), absent="choice 0")
+        case "mean":
+            return Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0))
+        case "histogram":
+            edges = tuple(Fraction(i) for i in range(arguments.num_buckets + 1))
+            return Histogram(edges=edges, buckets_per_report=arguments.buckets_per_report)
+        case "range":
+            return Range(
+                low=Fraction(0), high=Fraction(1), num_leaves=arguments.num_leaves, branching=arguments.branching
+            )
+    advised = string_shape(arguments.strings)
+    return String(
+        num_bits=arguments.num_bits or advised.num_bits,
+        num_hashes=arguments.num_hashes,
+        num_cohorts=arguments.num_cohorts or advised.num_cohorts,
+    )
+
+
+def _solve(plan: Plan, unknown: str) -> float:
+    match unknown:
+        case "installs":
+            found = installs_for(plan)
+            return found if found == inf else float(ceil(found))
+        case "share":
+            return share_for(plan)
+        case "epsilon":
+            return epsilon_for(plan)
+    return power_of(plan)
+
+
+def _with(plan: Plan, unknown: str, answer: float) -> Plan:
+    match unknown:
+        case "installs":
+            return replace(plan, installs=answer)
+        case "share":
+            return replace(plan, share=answer)
+        case "power":
+            return replace(plan, power=min(max(answer, 1e-12), 1 - 1e-12))
+    one = Fraction(round(answer * 1000), 1000)
+    return replace(plan, epsilon_one_report=one, epsilon_permanent=max(one, plan.epsilon_permanent))
+
+
+def _facts(plan: Plan, unknown: str, answer: float) -> dict[str, Any]:
+    return {
+        "unknown": unknown,
+        "answer": None if answer == inf else answer,
+        "kind": plan.shape.kind,
+        "installs": plan.installs,
+        "reports": plan.reports,
+        "share": plan.share,
+        "power": plan.power,
+        "epsilon_one_report": float(plan.epsilon_one_report),
+        "epsilon_permanent": float(plan.epsilon_permanent),
+        "std_error": plan.std_error(),
+        "seen_from": plan.line,
+        "what_would_change_it": what_would_change_it(plan) if answer == inf else [],
+    }
+
+
+def _words(arguments: Namespace, plan: Plan, unknown: str, answer: float) -> list[str]:
+    if answer == inf:
+        return _no(plan, unknown)
+    one, permanent = show(plan.epsilon_one_report), show(plan.epsilon_permanent)
+    what = "a difference" if isinstance(plan.shape, Mean) else "an answer"
+    of = "of the range" if isinstance(plan.shape, Mean) else "of installs"
+    lines = []
+    match unknown:
+        case "installs":
+            lines.append(
+                f"To see {what} of {_percent(plan.share)} {of} at epsilon {one} with power {plan.power:.0%} you need "
+                f"{_rounded(plan.reports)} reports"
+                + (
+                    f": {_rounded(plan.installs)} installs, of which {plan.consent:.0%} agree."
+                    if plan.consent < 1
+                    else "."
+                )
+            )
+        case "share":
+            lines.append(
+                f"With {_rounded(plan.reports)} reports at epsilon {one} you will see {what.split()[1]}s above "
+                f"{_percent(plan.share)} {of}, with power {plan.power:.0%}."
+            )
+        case "epsilon":
+            lines.append(
+                f"To see {what} of {_percent(plan.share)} {of} in {_rounded(plan.reports)} reports you need "
+                f"epsilon_one_report = {one} (and epsilon_permanent at least that; here {permanent})."
+            )
+        case _:
+            lines.append(
+                f"{what.capitalize()} of {_percent(plan.share)} {of} will be seen in {_rounded(plan.reports)} reports "
+                f"at epsilon {one} with probability {plan.power:.1%}."
+            )
+    lines.append(f"Standard error {_percent(plan.std_error())}; seen from an estimate of {_percent(plan.line)}.")
+    lines.append(f"Noise: {channel_in_words(plan.noise)}; all reports of one answer: epsilon {permanent}.")
+    if isinstance(plan.shape, String):
+        lines += _string_words(plan, plan.shape)
+    if arguments.change_rate is not None:
+        lines += _slot_words(arguments, plan)
+    return lines
+
+
+def _string_words(plan: Plan, shape: String) -> list[str]:
+    lines = [
+        f"Shape: num_bits = {shape.num_bits}, num_hashes = {shape.num_hashes}, num_cohorts = {shape.num_cohorts}"
+        + (f", for {plan.strings:,} strings." if plan.strings else ".")
+    ]
+    rappor = rappor_at(float(plan.epsilon_one_report), float(plan.epsilon_permanent))
+    ours = plan.std_error(0.0) ** 2 * plan.reports
+    lines.append(
+        f"RAPPOR at the same epsilons (2 hashes, p = 0.5, q = {rappor.prob_q:.3f}, f = {rappor.prob_f:.3f}) would need "
+        f"{rappor.unit_variance / ours:.1f} times the reports."
+    )
+    return lines
+
+
+def _slot_words(arguments: Namespace, plan: Plan) -> list[str]:
+    slots = slots_for(arguments.change_rate, arguments.life)
+    permanent = plan.epsilon_permanent
+    return [
+        f"Values that change in {_percent(arguments.change_rate)} of epochs, over {arguments.life} epochs: "
+        f"max_values = {slots.max_values} (lifetime epsilon {show(slots.max_values * permanent)}, between histories "
+        "that change together);",
+        f"or hold = {slots.hold} with max_values = {slots.held_values} (lifetime epsilon "
+        f"{show(slots.held_values * permanent)}, between any two histories; {slots.stale:.1%} of reports are stale).",
+    ]
+
+
+def _no(plan: Plan, unknown: str) -> list[str]:
+    goal = f"{_percent(plan.share)} with power {plan.power:.0%}"
+    what = {
+        "installs": f"No number of installs shows {goal}.",
+        "share": f"No: {_rounded(plan.reports)} reports at epsilon {show(plan.epsilon_one_report)} show nothing.",
+        "epsilon": f"No: no epsilon up to 16 shows {goal} in {_rounded(plan.reports)} reports.",
+    }[unknown]
+    at = (
+        replace(plan, epsilon_one_report=Fraction(16), epsilon_permanent=Fraction(16)) if unknown == "epsilon" else plan
+    )
+    changes = what_would_change_it(at)
+    at_most = " (at epsilon 16)" if unknown == "epsilon" else ""
+    return [what, *(f"  What would change it{at_most}: {change}." for change in changes)]
+
+
+def _toml(arguments: Namespace, plan: Plan) -> str:
+    slots = slots_for(arguments.change_rate, arguments.life) if arguments.change_rate is not None else None
+    most = plan.shape.num_masks
+    keys = {
+        Flag: "absent = false",
+        Choice: f"choices = {json.dumps([f'choice {i}' for i in range(arguments.num_choices)])}",
+        Mean: "low = 0\nhigh = 1\nabsent = 0",
+    }.get(type(plan.shape))
+    match plan.shape:
+        case String() as shape:
+            keys = f"num_bits = {shape.num_bits}\nnum_hashes = {shape.num_hashes}\nnum_cohorts = {shape.num_cohorts}"
+        case Histogram() as shape:
+            edges = [int(edge) for edge in shape.edges]
+            keys = f"edges = {edges}\nbuckets_per_report = {shape.buckets_per_report}"
+        case Range() as shape:
+            keys = f"low = 0\nhigh = 1\nnum_leaves = {shape.num_leaves}\nbranching = {shape.branching}"
+    return "\n".join(
+        [
+            "[metrics.planned]",
+            f'kind = "{plan.shape.kind}"',
+            'why = "Say what will be decided with it"',
+            'owner = "somebody@example.org"',
+            "expires = 2030-01-01",
+            'every = "week"',
+            f"epsilon_one_report = {float(plan.epsilon_one_report):g}",
+            f"epsilon_permanent = {float(plan.epsilon_permanent):g}",
+            f"max_values = {min(most, slots.max_values) if slots else min(most, 2)}",
+            keys or "",
+        ]
+    )
+
+
+# --- a registry ---------------------------------------------------------------------------------------------------
+
+
+def _plan_registry(arguments: Namespace) -> int:
+    registry = Registry.load(arguments.metrics)
+    if arguments.installs is None:
+        raise Invalid(["a registry has its epsilons: give --installs, and see what each metric will show"])
+    rows = []
+    for metric in registry:
+        plan = Plan(
+            shape=metric.shape,
+            epsilon_one_report=metric.epsilon_one_report,
+            epsilon_permanent=metric.epsilon_permanent,
+            installs=arguments.installs,
+            power=0.8 if arguments.power is None else arguments.power,
+            consent=arguments.consent,
+            alpha=arguments.alpha,
+            values=arguments.values,
+            strings=arguments.strings if metric.kind == "string" else 0,
+            noise_given=metric.noise,
+        )
+        rows.append((metric, plan, share_for(plan)))
+    if arguments.json:
+        facts = [
+            {
+                "metric": metric.name,
+                "kind": metric.kind,
+                "std_error": plan.std_error(0.0),
+                "seen_from_share": None if share == inf else share,
+            }
+            for metric, plan, share in rows
+        ]
+        print(json.dumps({"installs": arguments.installs, "metrics": facts}, indent=2))
+        return 0
+    print(f"{_rounded(arguments.installs * arguments.consent)} reports of one epoch; power {rows[0][1].power:.0%}")
+    print(f"{'metric':<20}{'kind':<12}{'epsilon':>9}{'std error':>12}{'seen from':>12}")
+    for metric, plan, share in rows:
+        seen = "nothing" if share == inf else _percent(share)
+        of = " of the range" if metric.kind == "mean" else ""
+        epsilon = show(metric.epsilon_one_report)
+        print(f"{metric.name:<20}{metric.kind:<12}{epsilon:>9}{_percent(plan.std_error(0.0)):>12}{seen:>12}{of}")
+    return 0
+
+
+def _share_out(arguments: Namespace) -> int:
+    if arguments.metrics is None:
+        raise Invalid(["--lifetime needs a METRICS.TOML whose metrics share it"])
+    registry = Registry.load(arguments.metrics)
+    if not 0 < arguments.lifetime <= 10_000:
+        raise Invalid([f"--lifetime must be above 0 and at most 10000, got {float(arguments.lifetime):g}"])
+    found = split_budget(registry, arguments.lifetime)
+    if arguments.json:
+        rows = {name: {"epsilon_one_report": float(a), "epsilon_permanent": float(b)} for name, (a, b) in found.items()}
+        print(json.dumps({"lifetime_epsilon": float(arguments.lifetime), "metrics": rows}, indent=2))
+        return 0
+    print(f"lifetime_epsilon = {float(arguments.lifetime):g}")
+    for name, (one, permanent) in found.items():
+        print(f"\n[metrics.{name}]\nepsilon_one_report = {float(one):g}\nepsilon_permanent = {float(permanent):g}")
+        print(f"max_values = {registry[name].max_values}")
+    return 0
+
+
+# --- numbers for people -------------------------------------------------------------------------------------------
+
+
+def _share(text: str) -> float:
+    """`0.01` or `1%`."""
+    return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+
+
+_share.__name__ = "share"  # argparse says it where a text is none
+
+
+def _percent(share: float) -> str:
+    digits = max(0, 1 - int(log10(share * 100) // 1)) if share > 0 else 0
+    return f"{share * 100:.{min(digits, 8)}f} %"
+
+
+def _rounded(number: float) -> str:
+    for size, name in ((1e9, " billion"), (1e6, " M"), (1e4, ",000")):
+        if number >= size:
+            return f"{number / 1e3:,.0f}{name}" if name == ",000" else f"{number / size:.3g}{name}"
+    return f"{number:,.0f}"

@@ -1,0 +1,306 @@
+"""Numbers through a tree: any range, the distribution function and quantiles, from levels of unequal size.
+
+Each cohort reports one level of a B-ary tree over the cells of the range. Least squares makes parents the sum of
+their children in two passes (Hay et al. 2010), here for levels with different numbers of reporters: upwards each node
+joins its own count with the sum of its children's, by precision; downwards what a family disagrees with its parent is
+shared out evenly. The root is not asked: `absent` is outside the tree, so the tree's total is itself estimated.
+
+A query is a linear form in the leaves. Run through the two passes backwards it becomes its coefficients on the counted
+cells, and from these its variance follows exactly, whatever the levels hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import isotonic_regression
+
+from hubbub.analysis.cells import Cohort
+from hubbub.analysis.intervals import critical, ratio_interval
+from hubbub.protocol.rules import Invalid
+from hubbub.protocol.shape import Range
+
+Array = npt.NDArray[np.float64]
+_CHUNK = 4_000_000  # coefficients held at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Variances of queries, and how they covary with the tree's total."""
+
+    variance: Array
+    covariance_with_total: Array
+    variance_of_total: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """The least-squares problem of a tree: shares of every level and the precision of each level's cells."""
+
+    branching: int
+    shares: tuple[Array, ...]
+    cohorts: tuple[Cohort, ...]
+    own: tuple[float, ...]
+    """How much of a node's joined estimate is its own count; the rest comes from its children."""
+
+    @classmethod
+    def of(cls, branching: int, cohorts: tuple[Cohort, ...]) -> Levels:
+        shares = tuple(np.nan_to_num(cohort.shares) for cohort in cohorts)
+        own: list[float] = []
+        below = 0.0
+        for cohort in reversed(cohorts):
+            precision = 1 / (cohort.floor or cohort.sampling) if cohort.reports else 0.0
+            joined = precision + below / branching
+            own.append(precision / joined if joined else np.nan)
+            below = joined
+        return cls(branching=branching, shares=shares, cohorts=cohorts, own=tuple(reversed(own)))
+
+    @property
+    def identified(self) -> bool:
+        """Whether the leaves are told apart at all: their own level must have been asked."""
+        return bool(self.cohorts[-1].reports)
+
+    def leaves(self) -> Array:
+        """The least-squares estimate of each leaf."""
+        joined = [self.shares[-1]]
+        for share, own in zip(self.shares[-2::-1], self.own[-2::-1], strict=True):
+            joined.append(own * share + (1 - own) * joined[-1].reshape(-1, self.branching).sum(axis=1))
+        joined.reverse()
+        settled = joined[0]
+        for family in joined[1:]:
+            missing = settled - family.reshape(-1, self.branching).sum(axis=1)
+            settled = family + np.repeat(missing / self.branching, self.branching)
+        return settled
+
+    def coefficients(self, queries: Array) -> list[Array]:
+        """How much each counted cell, level by level, enters each query (rows over leaves)."""
+        b = self.branching
+        settled, joined = queries, []
+        for _ in self.shares[1:]:
+            parents = settled.reshape(len(queries), -1, b).sum(axis=2) / b
+            joined.append(settled - np.repeat(parents, b, axis=1))
+            settled = parents
+        joined.append(settled)
+        joined.reverse()
+        found: list[Array] = []
+        carried = np.zeros((len(queries), 0))
+        for level, own in enumerate(self.own):
+            if level:
+                joined[level] = joined[level] + np.repeat(carried, b, axis=1)
+            found.append(own * joined[level] if level < len(self.own) - 1 else joined[level])
+            carried = (1 - own) * joined[level]
+        return found
+
+    def residual_parts(self, level: int) -> tuple[Array, Array]:
+        """How much of each direction of a level's counts the fit leaves over, and how many such directions there are.
+
+        Contrasts within families of level j (and, for the first, the total) are told by every level i from j down, with
+        precision falling by the branching at each step; what this level contributes is fitted away.
+        """
+        b = self.branching
+        precision = np.array([1 / (c.floor or c.sampling) if c.reports else 0.0 for c in self.cohorts])
+        left, count = [], []
+        for j in range(level + 1):
+            told = precision[j:] / float(b) ** np.arange(len(precision) - j)
+            left.append(1 - told[level - j] / told.sum())
+            count.append(b if j == 0 else b ** (j + 1) - b**j)
+        return np.array(left), np.array(count, dtype=np.float64)
+
+    def spread(self, queries: Array, guess: Array, finite: float) -> Spread:
+        """Variances of queries, and covariances with the total, given the shares `guess` of the leaves: the same for
+        all queries, or a row for each. `finite` is what the sampling of everyone takes off (see
+        `estimate.finite_population`)."""
+        everyone = np.ones((1, queries.shape[1]))
+        of_total = self.coefficients(everyone)
+        guesses = np.atleast_2d(guess)
+        var_total = self._product(of_total, of_total, everyone, everyone, guesses[:1], finite)
+        variance, covariance = np.zeros(len(queries)), np.zeros(len(queries))
+        step = max(1, _CHUNK // queries.shape[1])
+        for start in range(0, len(queries), step):
+            chunk = slice(start, start + step)
+            some, behind = queries[chunk], guesses[chunk] if len(guesses) > 1 else guesses
+            found = self.coefficients(some)
+            variance[chunk] = self._product(found, found, some, some, behind, finite)
+            covariance[chunk] = self._product(found, of_total, some, everyone, behind, finite)
+        return Spread(variance, covariance, float(var_total[0]))
+
+    def _product(
+        self, a: list[Array], b: list[Array], query_a: Array, query_b: Array, guess: Array, finite: float
+    ) -> Array:
+        """Cov(query a, query b), row by row."""
+        total: Array = -finite * (_dots(query_a * query_b, guess) - _dots(query_a, guess) * _dots(query_b, guess))
+        for x, y, cohort in zip(a, b, self.cohorts, strict=True):
+            if cohort.reports:
+                share = guess.reshape(len(guess), x.shape[1], -1).sum(axis=2)
+                total = total + _dots(x * y, cohort.floor + (cohort.slope + cohort.sampling) * share)
+                total = total - cohort.sampling * _dots(x, share) * _dots(y, share)
+        return total
+
+
+def _dots(a: Array, b: Array) -> Array:
+    """Row by row; a single row stands for all."""
+    return np.asarray((a * b).sum(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Estimates with their intervals, at each of `points`."""
+
+    points: Array
+    estimate: Array
+    std_error: Array
+    low: Array
+    high: Array
+
+
+def _inverse(shares: Array, edges: Array, q: float) -> float:
+    """Where a distribution reaches q, with the numbers of a cell spread evenly over it."""
+    rising = np.concatenate([[0.0], np.cumsum(shares)]) / shares.sum()
+    at = max(1, min(int(np.searchsorted(rising, q, side="left")), len(edges) - 1))
+    inside = (q - rising[at - 1]) / (rising[at] - rising[at - 1])
+    return float(edges[at - 1] + inside * (edges[at] - edges[at - 1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """The decoded distribution of a `range` metric. Shares are of those who answered unless said otherwise."""
+
+    shape: Range
+    levels: Levels
+    leaves: Array
+    finite: float
+    confidence: float
+
+    @classmethod
+    def of(cls, shape: Range, cohorts: tuple[Cohort, ...], finite: float, confidence: float) -> Tree:
+        levels = Levels.of(shape.branching, cohorts)
+        leaves = levels.leaves() if levels.identified else np.full(shape.num_leaves, np.nan)
+        return cls(shape=shape, levels=levels, leaves=leaves, finite=finite, confidence=confidence)
+
+    @property
+    def total(self) -> float:
+        """The estimated share of installs that answered at all."""
+        return float(self.leaves.sum())
+
+    @property
+    def best_guess(self) -> Array:
+        """The leaves' shares under the nearest distribution function that rises and stays within [0, 1]."""
+        rising = isotonic_regression(np.cumsum(np.nan_to_num(self.leaves))).x
+        guess: Array = np.diff(np.clip(rising, 0, 1), prepend=0)
+        return guess
+
+    def edges(self) -> Array:
+        """The num_leaves + 1 ends of the leaves, in the metric's unit."""
+        return np.linspace(float(self.shape.low), float(self.shape.high), self.shape.num_leaves + 1)
+
+    def leaf_of(self, number: float) -> int:
+        """How many leaves lie below a number, which must be an edge between leaves."""
+        low, high = float(self.shape.low), float(self.shape.high)
+        place = (number - low) / (high - low) * self.shape.num_leaves
+        if not (abs(place - round(place)) < 1e-6 and 0 <= round(place) <= self.shape.num_leaves):
+            width = (high - low) / self.shape.num_leaves
+            raise Invalid(
+                [f"a bound must be an edge, {low:g} + i x {width:g} with i <= {self.shape.num_leaves}, got {number:g}"]
+            )
+        return round(place)
+
+    def shares(self, ranges: list[tuple[float, float]], *, of: str = "answered") -> Band:
+        """The shares of numbers in [low, high) for each of `ranges`, of those who `answered` or of `all` installs."""
+        return self._band(np.array([low for low, _ in ranges]), self._queries(ranges), of)
+
+    def _queries(self, ranges: list[tuple[float, float]]) -> Array:
+        queries = np.zeros((len(ranges), self.shape.num_leaves))
+        for row, (low, high) in zip(queries, ranges, strict=True):
+            row[self.leaf_of(low) : self.leaf_of(high)] = 1
+        return queries
+
+    def shares_if_empty(self, ranges: list[tuple[float, float]]) -> Array:
+        """The standard error that each range's share would have if nobody were in it: what a test compares with."""
+        queries = self._queries(ranges)
+        if not self.levels.identified:
+            return np.full(len(ranges), np.inf)
+        elsewhere = np.where(queries > 0, 0, self.best_guess)
+        return np.sqrt(np.maximum(self.levels.spread(queries, elsewhere, self.finite).variance, 0))
+
+    def cdf(self, *, of: str = "answered", points: int = 256) -> Band:
+        """P(number < x) at about so many evenly spaced edges."""
+        step = max(1, self.shape.num_leaves // points)
+        ends = np.arange(step, self.shape.num_leaves + 1, step)
+        queries = (np.arange(self.shape.num_leaves) < ends[:, np.newaxis]).astype(np.float64)
+        return self._band(self.edges()[ends], queries, of)
+
+    def quantiles(self, probabilities: list[float]) -> Band:
+        """The numbers below which these shares of those who answered lie.
+
+        The interval holds every edge x at which F(x) - q T, the share below x less q times those who answered, is
+        within its noise of 0, widened to the cells around: it is as fine as the tree's leaves, and never finer.
+        """
+        wrong = [q for q in probabilities if not 0 < q < 1]
+        if wrong:
+            raise Invalid([f"a quantile must be above 0 and below 1, got {q}" for q in wrong])
+        edges, guess = self.edges(), self.best_guess
+        if not self.levels.identified or guess.sum() <= 0:
+            unknown = np.full(len(probabilities), np.nan)
+            ends = np.full(len(probabilities), edges[0]), np.full(len(probabilities), edges[-1])
+            return Band(np.array(probabilities), unknown, unknown + np.inf, *ends)
+        coarse = np.arange(0, self.shape.num_leaves + 1, max(1, self.shape.num_leaves // 256))
+        spread = self._spread_below(coarse)
+        rows = []
+        for q in probabilities:
+            first, last = self._plausible(q, coarse, spread)
+            low, high = edges[max(first - 1, 0)], edges[min(last + 1, len(edges) - 1)]
+            rows.append((_inverse(guess, edges, q), float(low), float(high)))
+        estimate, low_ends, high_ends = (np.array(column) for column in zip(*rows, strict=True))
+        std_error = (high_ends - low_ends) / (2 * critical(self.confidence))
+        return Band(np.array(probabilities), estimate, std_error, low_ends, high_ends)
+
+    def _spread_below(self, ends: npt.NDArray[np.int64]) -> Spread:
+        """Of the shares below these edges."""
+        queries = (np.arange(self.shape.num_leaves) < ends[:, np.newaxis]).astype(np.float64)
+        return self.levels.spread(queries, self.best_guess, self.finite)
+
+    def _plausible(self, q: float, coarse: npt.NDArray[np.int64], spread: Spread) -> tuple[int, int]:
+        """The first and the last edge that q may lie at: among a few edges, then between two by halving."""
+        below = np.concatenate([[0.0], np.cumsum(self.leaves)]) - q * self.total
+        z = critical(self.confidence)
+
+        def accepted(ends: npt.NDArray[np.int64], of: Spread) -> npt.NDArray[np.bool_]:
+            # F(x) - q T is one linear form: its variance needs no delta method.
+            variance = of.variance - 2 * q * of.covariance_with_total + q**2 * of.variance_of_total
+            return np.asarray(np.abs(below[ends]) <= z * np.sqrt(np.maximum(variance, 0)))
+
+        def halve(outside: int, inside: int) -> int:
+            while abs(inside - outside) > 1:
+                middle = np.array([(outside + inside) // 2])
+                if accepted(middle, self._spread_below(middle))[0]:
+                    inside = int(middle[0])
+                else:
+                    outside = int(middle[0])
+            return inside
+
+        kept = coarse[accepted(coarse, spread)]
+        crossing = int(np.argmin(np.abs(below)))
+        first, last = (int(kept[0]), int(kept[-1])) if len(kept) else (crossing, crossing)
+        step = int(coarse[1] - coarse[0])
+        return halve(max(first - step, -1), first), halve(min(last + step, self.shape.num_leaves + 1), last)
+
+    def _band(self, points: Array, queries: Array, of: str) -> Band:
+        if of not in ("answered", "all"):
+            raise Invalid([f"of must be 'answered' or 'all', got {of!r}"])
+        if not self.levels.identified:
+            unknown = np.full(len(points), np.nan)
+            return Band(points, unknown, unknown + np.inf, unknown - np.inf, unknown + np.inf)
+        spread = self.levels.spread(queries, self.best_guess, self.finite)
+        share = queries @ self.leaves
+        if of == "all":
+            std_error = np.sqrt(np.maximum(spread.variance, 0))
+            reach = critical(self.confidence) * std_error
+            return Band(points, share, std_error, share - reach, share + reach)
+        ratio = share / self.total
+        relative = spread.variance - 2 * ratio * spread.covariance_with_total + ratio**2 * spread.variance_of_total
+        low, high = ratio_interval(
+            share, self.total, spread.variance, spread.covariance_with_total, spread.variance_of_total, self.confidence
+        )
+        return Band(points, ratio, np.sqrt(np.maximum(relative, 0)) / abs(self.total), low, high)

@@ -1,0 +1,131 @@
+"""`hubbub peek`: one value on its way. Value, mask, memo and three reports side by side; only reports ever leave.
+
+With the state of an app on this machine it is this install's own cohort and, if it has answered so before, its own
+memo. Nothing is stored, charged or sent: draws are made for this call.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from argparse import ArgumentParser, Namespace
+from typing import Any, NamedTuple
+
+from hubbub.client import account
+from hubbub.client.commands import add_json, in_words, state_of
+from hubbub.client.memos import Identity, kept_memo
+from hubbub.client.respond import draw_bits, draw_memo
+from hubbub.client.state import State, facts
+from hubbub.protocol.encoding import WrongValue, encode
+from hubbub.protocol.epoch import epoch_of
+from hubbub.protocol.epsilon import show
+from hubbub.protocol.metric import Metric
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.rules import Invalid
+
+
+def add_peek(parser: ArgumentParser) -> None:
+    parser.epilog = (
+        "Nothing is stored, charged or sent.\n\n"
+        "examples:\n  hubbub peek homepage https://example.org --metrics metrics.toml\n"
+        "  hubbub peek dark_theme yes --app org.example.editor"
+    )
+    parser.add_argument("metric", metavar="METRIC", help="one of the app's metrics")
+    parser.add_argument("value", metavar="VALUE", help="a value one could record: true, 3.5, a text")
+    parser.add_argument("--metrics", metavar="FILE", help="the app's metrics.toml (default: the one agreed to)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--app", metavar="NAME", help="as this install of the app, with its cohort and memos")
+    which.add_argument("--state", metavar="DIR", help="the same, by its state directory")
+    parser.add_argument("--cohort", type=int, metavar="N", help="as an install of this cohort (default 0)")
+    add_json(parser)
+
+
+class _Sight(NamedTuple):
+    cohort: int
+    mask: int
+    memo: int
+    kept: bool
+
+
+def run_peek(arguments: Namespace) -> int:
+    state = state_of(arguments) if arguments.app or arguments.state else None
+    metric = _metric(arguments, state)
+    sight = _look(metric, _value(metric, arguments.value), state, arguments.cohort)
+    reports = [draw_bits(metric, sight.memo, sight.cohort, os.urandom) for _ in range(3)]
+    width = metric.shape.width(sight.cohort)
+    rows = [("mask", sight.mask), ("memo", sight.memo), *((f"report {i}", bits) for i, bits in enumerate(reports, 1))]
+    if arguments.json:
+        shown = {name: _bits(bits, width) for name, bits in rows}
+        print(json.dumps({"metric": metric.name, "cohort": sight.cohort, "memo_kept": sight.kept, **shown}, indent=2))
+        return 0
+    fates = {
+        "mask": "stays on the device",
+        "memo": "stays on the device, kept for life" if sight.kept else "would stay on the device, kept for life",
+    }
+    print(f"{metric.name}, cohort {sight.cohort} of {metric.shape.num_cohorts}, {width} bit{'s' * (width > 1)}\n")
+    print(f"  {'value':<9} {arguments.value}  stays with the app")
+    for name, bits in rows:
+        print(f"  {name:<9} {_bits(bits, width)}  {fates.get(name, 'leaves')}")
+    one, forever = show(metric.epsilon_one_report), show(metric.epsilon_permanent)
+    print(
+        "\nOne report an epoch, mixed afresh: this is all that leaves. "
+        f"One tells at most epsilon {one} about the value, all of them together {forever}."
+    )
+    return 0
+
+
+def _metric(arguments: Namespace, state: State | None) -> Metric:
+    with in_words():
+        agreed = account.agreed_registry(state) if state and not arguments.metrics else None
+    registry = Registry.load(arguments.metrics) if arguments.metrics else agreed
+    if registry is None:
+        raise Invalid(["--metrics must be given: nothing is known yet of what this app asks"])
+    if arguments.metric not in registry.metrics:
+        raise Invalid([f"METRIC must be one of {', '.join(registry.metrics)}, got {arguments.metric!r}"])
+    return registry[arguments.metric]
+
+
+def _look(metric: Metric, value: Any, state: State | None, cohort: int | None) -> _Sight:
+    """The mask and the memo: those of the install if there is one, else of one made up for this call."""
+    if cohort is not None and not 0 <= cohort < metric.shape.num_cohorts:
+        raise Invalid([f"--cohort must be in [0, {metric.shape.num_cohorts - 1}], got {cohort}"])
+    if cohort is None and state is not None and state.path.exists():
+        with in_words(), state.transaction() as db:
+            known = facts(db)
+            if "key" in known:
+                who = Identity(known["key"], known["number"])
+                mask = _mask(metric, value, who.cohort(metric), who.dither(metric))
+                kept = kept_memo(db, who, metric, mask, epoch_of(metric.every, time.time()))
+                if kept is not None:
+                    return _Sight(who.cohort(metric), mask, kept, kept=True)
+                return _Sight(who.cohort(metric), mask, draw_memo(metric, mask, who.cohort(metric), os.urandom), False)
+    cohort = cohort or 0
+    mask = _mask(metric, value, cohort, int.from_bytes(os.urandom(8), "little"))
+    return _Sight(cohort, mask, draw_memo(metric, mask, cohort, os.urandom), kept=False)
+
+
+def _mask(metric: Metric, value: Any, cohort: int, dither: int) -> int:
+    try:
+        return encode(metric.shape, value, cohort, dither).mask
+    except WrongValue as error:
+        raise Invalid([f"VALUE {error}"]) from None
+
+
+def _value(metric: Metric, text: str) -> Any:
+    if metric.kind == "flag":
+        if text.lower() not in ("true", "false", "yes", "no"):
+            raise Invalid([f"VALUE must be true or false, got {text!r}"])
+        return text.lower() in ("true", "yes")
+    if metric.kind in ("mean", "histogram", "range"):
+        try:
+            return float(text)
+        except ValueError:
+            raise Invalid([f"VALUE must be a number, got {text!r}"]) from None
+    return text
+
+
+def _bits(bits: int, width: int) -> str:
+    """Position 0 first, one character each; a long row is cut."""
+    shown = f"{bits:0{width}b}"[::-1]
+    return shown if width <= 128 else f"{shown[:125]}..."

@@ -1,0 +1,59 @@
+"""`hubbub init`: a registry to edit and an app of a few lines, in a directory of their own."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from importlib.resources import files
+from pathlib import Path
+
+from hubbub.protocol.registry import APP, Registry
+from hubbub.protocol.rules import Invalid
+
+_EXAMPLE = "org.example.editor"
+_APP = '''\
+"""An app with telemetry. Run it with: python app.py"""
+
+from hubbub.client import Client
+
+telemetry = Client("metrics.toml", endpoint="http://127.0.0.1:8787")
+telemetry.record("dark_theme", True)
+print(f"Telemetry is {telemetry.mode}, because {telemetry.status().rule}.")
+'''
+
+
+def add_init(parser: ArgumentParser) -> None:
+    parser.epilog = "example:\n  hubbub init my-app --app org.example.my-app"
+    parser.add_argument("directory", metavar="DIR", help="where the files go; made if it is not there")
+    parser.add_argument("--app", metavar="NAME", default=_EXAMPLE, help=f"what the app is called (default {_EXAMPLE})")
+
+
+def run_init(arguments: Namespace) -> int:
+    if not APP.fullmatch(arguments.app):
+        raise Invalid([f"--app must match {APP.pattern}, got {arguments.app!r}"])
+    directory = Path(arguments.directory)
+    source = files("hubbub.command").joinpath("starter", "metrics.toml").read_text(encoding="utf-8")
+    source = source.replace("examples/metrics.toml", "metrics.toml").replace(_EXAMPLE, arguments.app, 1)
+    wanted = {directory / "metrics.toml": source, directory / "app.py": _APP}
+    Registry.parse(source)  # what a newcomer starts from must be right
+    for path in wanted:
+        if path.exists():
+            raise Invalid([f"{path} must not be there yet: nothing is overwritten"])
+    directory.mkdir(parents=True, exist_ok=True)
+    for path, text in wanted.items():
+        path.write_text(text, encoding="utf-8")
+        print(path)
+    print(_next_steps(directory, arguments.app))
+    return 0
+
+
+def _next_steps(directory: Path, app: str) -> str:
+    return (
+        "\nNow, in that directory:\n"
+        f"  cd {directory}\n"
+        "  hubbub label metrics.toml                         what this asks, in plain words\n"
+        "  hubbub collect --metrics metrics.toml             a collector on this machine (another terminal)\n"
+        "  python app.py                                     says that nobody has been asked yet\n"
+        f"  hubbub on --app {app} --metrics metrics.toml\n"
+        "  python app.py                                     on; reports leave when their day, week or month is over\n"
+        f"  hubbub preview --app {app}          every bit that waits to be sent"
+    )

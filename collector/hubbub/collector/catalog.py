@@ -1,0 +1,110 @@
+"""Which metrics are counted, and which of their epochs are open. Time is an argument.
+
+The current registry and, from a folder, older ones: an install that was never updated goes on being counted under the
+definition it has. Where two files give the same definition on different terms, the current file's terms hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+
+from hubbub.protocol.epoch import epoch_of, epoch_start, epoch_text
+from hubbub.protocol.metric import Definition, Metric
+from hubbub.protocol.refusal import Refused
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.rules import Invalid
+
+DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The metrics counted here. `by_short_hash` is what `protocol.report.unpack` asks for."""
+
+    registry: Registry
+    older: tuple[Registry, ...] = ()
+    by_short_hash: Mapping[bytes, Metric] = field(init=False)
+
+    def __post_init__(self) -> None:
+        known: dict[bytes, Metric] = {}
+        for registry in (self.registry, *self.older):
+            for metric in registry:
+                other = known.setdefault(metric.short_hash, metric)
+                if other.metric_hash != metric.metric_hash:
+                    raise Invalid(
+                        [
+                            f"metric_hash must differ in its first {len(metric.short_hash)} bytes, got "
+                            f"{other.metric_hash} ({other.name}) and {metric.metric_hash} ({metric.name})"
+                        ]
+                    )
+        object.__setattr__(self, "by_short_hash", MappingProxyType(known))
+
+    @classmethod
+    def load(cls, metrics: Path, older: Path | None = None) -> Catalog:
+        """Read metrics.toml and every *.toml of the folder of older ones."""
+        files: Iterable[Path] = ()
+        if older is not None:
+            if not older.is_dir():
+                raise Invalid([f"older_metrics must be a folder of metrics.toml files, got {older}"])
+            files = sorted(older.glob("*.toml"))
+        return cls(Registry.load(metrics), tuple(Registry.load(path) for path in files))
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return tuple(self.by_short_hash.values())
+
+
+def day_of(now: float) -> int:
+    """Days since 1970-01-01."""
+    return int(now // DAY)
+
+
+def closing_day(metric: Metric, epoch: int) -> int:
+    """The first day on which a report of this epoch is too old."""
+    return epoch_start(metric.every, epoch + metric.grace + 1) // DAY
+
+
+def sealed_through(metric: Metric, now: float) -> int:
+    """The newest epoch that has closed for good."""
+    return epoch_of(metric.every, now) - metric.grace - 1
+
+
+def last_epoch(metric: Metric) -> int:
+    """The epoch in which the metric expires."""
+    expires = datetime(metric.expires.year, metric.expires.month, metric.expires.day, tzinfo=UTC)
+    return epoch_of(metric.every, expires.timestamp())
+
+
+def check_epoch(metric: Definition, epoch: int, now: float, sealed: Mapping[str, int]) -> None:
+    """Refuse a report of an epoch that is closed or has not begun. `sealed` has the newest closed epoch by hash."""
+    assert isinstance(metric, Metric)
+    current = epoch_of(metric.every, now)
+    oldest = max(current - metric.grace, sealed.get(metric.metric_hash, -1) + 1)
+    if epoch < oldest:
+        raise Refused(
+            "epoch-closed",
+            f"metric {metric.name}: epoch must be at least {_say(metric, oldest)}, got {_say(metric, epoch)}",
+        )
+    if epoch > current:
+        raise Refused(
+            "epoch-in-future",
+            f"metric {metric.name}: epoch must be at most {_say(metric, current)}, the present one, "
+            f"got {_say(metric, epoch)}",
+        )
+    if epoch > last_epoch(metric):
+        raise Refused(
+            "epoch-closed",
+            f"metric {metric.name}: epoch must be at most {_say(metric, last_epoch(metric))}, "
+            f"for it expired on {metric.expires}, got {_say(metric, epoch)}",
+        )
+
+
+def _say(metric: Definition, epoch: int) -> str:
+    try:
+        return f"{epoch} ({epoch_text(metric.every, epoch)})"
+    except (ValueError, OverflowError):  # a number that is no date
+        return str(epoch)

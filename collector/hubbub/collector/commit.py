@@ -1,0 +1,281 @@
+"""Group commit: one thread takes whatever waits, makes it durable, and has everyone told at once. No timer.
+
+While one group is being synced the next one gathers; the busier it is, the larger the groups. The thread owns the
+store: counters are read, sealed and snapshotted between groups; a snapshot is written to SQLite by a thread of its
+own, off the path of acknowledgements.
+
+An error of the disk other than "full" is final: what the kernel failed to write it may have dropped from memory too,
+so a second fsync proves nothing. Everyone waiting is told to come back later, and the process stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from hubbub.collector.checkpoint import Key, Snapshot
+from hubbub.collector.intake import Arrival
+from hubbub.collector.log import Full
+from hubbub.collector.measures import Measures
+from hubbub.collector.settings import Settings
+from hubbub.collector.store import Store, Verdict
+from hubbub.protocol.refusal import Refused
+
+_GROUP_BYTES = 8 << 20
+_TICK_SECONDS = 0.5
+_TRY_AGAIN = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
+
+Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]
+Call = Callable[[], Any]
+
+
+class Committer:
+    """Between the event loop, where batches arrive, and the store, where they count.
+
+    `failed`, `purged`, `not_saved` and `disk_turned` are called on the loop when the store is lost, when counts went
+    for their age, when a checkpoint has to be tried again, and when the disk is nearly full or has room again.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        measures: Measures,
+        *,
+        failed: Callable[[BaseException], None],
+        purged: Callable[[list[Key]], None],
+        not_saved: Callable[[BaseException], None],
+        disk_turned: Callable[[bool], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._measures = measures
+        self._loop = asyncio.get_running_loop()
+        self._on_failed, self._on_purged = failed, purged
+        self._on_not_saved, self._on_disk_turned = not_saved, disk_turned
+        self._queue: queue.SimpleQueue[list[Waiting] | Call] = queue.SimpleQueue()
+        self._gathering: list[Waiting] = []
+        self._asked: set[asyncio.Future[Any]] = set()
+        self._waiting = 0
+        self._waiting_bytes = 0
+        self._free_bytes = store.folder.free_bytes()
+        self._was_low = False
+        self._failure: BaseException | None = None
+        self._going = True
+        self._saving: threading.Thread | None = None
+        self._last_look = self._last_save = perf_counter()
+        self._thread = threading.Thread(target=self._run, name="hubbub-committer", daemon=True)
+        self._thread.start()
+
+    # -- on the event loop
+
+    def submit(self, arrival: Arrival) -> asyncio.Future[Verdict]:
+        """The verdict on a batch, once it is durable. Raises `Refused` if there is no room for it now."""
+        size = len(arrival.message)
+        if self._failure is not None:
+            raise _stopping()
+        if self.disk_low:
+            raise Refused("storage-full", "the disk is nearly full")
+        if (
+            self._waiting >= self._settings.max_queue_batches
+            or self._waiting_bytes + size > self._settings.max_queue_bytes
+        ):
+            raise Refused("queue-full", "too many batches are waiting to be written")
+        waiter: asyncio.Future[Verdict] = self._loop.create_future()
+        self._waiting += 1
+        self._waiting_bytes += size
+        if not self._gathering:
+            self._loop.call_soon(self._hand_over)
+        self._gathering.append((arrival, waiter))
+        return waiter
+
+    def _hand_over(self) -> None:
+        """All that came in one turn of the loop goes over together."""
+        gathered, self._gathering = self._gathering, []
+        if gathered:
+            self._queue.put(gathered)
+
+    def call(self, function: Call) -> asyncio.Future[Any]:
+        """Run a function on the store's thread, between two groups."""
+        if self._failure is not None:
+            raise _stopping()
+        future = self._loop.create_future()
+        self._asked.add(future)
+        future.add_done_callback(self._asked.discard)
+        self._queue.put(lambda: self._answer(function, future))
+        return future
+
+    @property
+    def disk_low(self) -> bool:
+        return self._free_bytes < self._settings.min_free_bytes
+
+    def gauges(self) -> dict[str, float]:
+        return {
+            "queue_batches": self._waiting,
+            "queue_bytes": self._waiting_bytes,
+            "disk_free_bytes": self._free_bytes,
+            "seen_ids": len(self._store.seen),
+        }
+
+    async def drain(self) -> None:
+        """Commit all that waits, write a checkpoint, end the thread."""
+        self._hand_over()
+        self._queue.put(self._stop)
+        await asyncio.to_thread(self._thread.join)
+
+    def _acknowledge(self, group: list[Waiting], answer: list[Verdict] | Refused) -> None:
+        self._waiting -= len(group)
+        for number, (arrival, waiter) in enumerate(group):
+            self._waiting_bytes -= len(arrival.message)
+            if waiter.done():  # the sender has gone; it will ask again
+                continue
+            if isinstance(answer, Refused):
+                waiter.set_exception(Refused(answer.reason, answer.detail))
+            else:
+                waiter.set_result(answer[number])
+
+    def _give_up(self, error: BaseException) -> None:
+        """Tell everyone who waits; here on the loop, so that nobody can queue up behind us."""
+        self._failure = error
+        self._hand_over()
+        while not self._queue.empty():
+            item = self._queue.get_nowait()
+            if isinstance(item, list):
+                self._acknowledge(item, _stopping())
+        for future in list(self._asked):
+            future.set_exception(_stopping())
+        self._on_failed(error)
+
+    # -- on the store's thread
+
+    def _run(self) -> None:
+        try:
+            while self._going:
+                self._step()
+            self._save_the_rest()
+        except BaseException as error:  # noqa: BLE001  # whatever it is, nobody may be left waiting
+            self._loop.call_soon_threadsafe(self._give_up, error)
+
+    def _step(self) -> None:
+        group, calls = self._take()
+        if group:
+            self._commit(group)
+        for call in calls:
+            call()
+        self._store.fold_if_many()
+        gone = self._store.seal()
+        if gone:
+            self._loop.call_soon_threadsafe(self._on_purged, gone)
+        self._look_at_the_disk()
+        self._save_if_due()
+
+    def _take(self) -> tuple[list[Waiting], list[Call]]:
+        group: list[Waiting] = []
+        calls: list[Call] = []
+        size = 0
+        try:
+            item = self._queue.get(timeout=_TICK_SECONDS)
+            while True:
+                if not isinstance(item, list):
+                    calls.append(item)
+                else:
+                    group += item
+                    size += sum(len(arrival.message) for arrival, _ in item)
+                    if size > _GROUP_BYTES:
+                        break
+                item = self._queue.get_nowait()
+        except queue.Empty:
+            pass
+        return group, calls
+
+    def _commit(self, group: list[Waiting]) -> None:
+        started = perf_counter()
+        answer: list[Verdict] | Refused
+        try:
+            answer = self._store.commit([arrival for arrival, _ in group])
+        except Full:
+            self._free_bytes = 0  # until the next look
+            answer = Refused("storage-full", "the disk is full")
+        except BaseException:
+            self._loop.call_soon_threadsafe(self._acknowledge, group, _stopping())
+            raise
+        self._loop.call_soon_threadsafe(self._acknowledge, group, answer)
+        self._measures.commit_seconds.observe(perf_counter() - started)
+        self._measures.sync_seconds.observe(self._store.sync_seconds)
+
+    def _answer(self, function: Call, future: asyncio.Future[Any]) -> None:
+        result = function()
+
+        def tell() -> None:
+            if not future.done():
+                future.set_result(result)
+
+        self._loop.call_soon_threadsafe(tell)
+
+    def _stop(self) -> None:
+        self._going = False
+
+    def _look_at_the_disk(self) -> None:
+        if perf_counter() - self._last_look >= _TICK_SECONDS:
+            self._last_look = perf_counter()
+            self._free_bytes = self._store.folder.free_bytes()
+            if self.disk_low != self._was_low:
+                self._was_low = self.disk_low
+                self._loop.call_soon_threadsafe(self._on_disk_turned, self._was_low)
+
+    def _save_if_due(self) -> None:
+        elapsed = perf_counter() - self._last_save
+        due = (
+            elapsed >= self._settings.checkpoint_seconds
+            or self._store.unsaved_batches >= self._settings.checkpoint_batches
+        )
+        if due and not self._saving and self._store.unsaved:
+            self._last_save = perf_counter()
+            self._saving = threading.Thread(target=self._save, args=[self._store.snapshot()], daemon=True)
+            self._saving.start()
+
+    def _save_the_rest(self) -> None:
+        if self._saving:
+            self._saving.join()
+        self._call_what_waits()  # how that one ended
+        if self._store.unsaved:
+            self._save(self._store.snapshot())
+            self._call_what_waits()
+
+    def _call_what_waits(self) -> None:
+        while not self._queue.empty():
+            call = self._queue.get_nowait()
+            assert callable(call)
+            call()
+
+    def _saved(self, snapshot: Snapshot, error: BaseException | None, seconds: float) -> None:
+        self._saving = None
+        self._measures.checkpoints["saved" if error is None else "failed"] += 1
+        self._measures.checkpoint_seconds.observe(seconds)
+        if error is None:
+            self._store.saved(snapshot)
+            return
+        if not isinstance(error, sqlite3.Error) or error.sqlite_errorcode & 0xFF not in _TRY_AGAIN:
+            raise error
+        self._store.not_saved(snapshot)
+        self._loop.call_soon_threadsafe(self._on_not_saved, error)
+
+    # -- on the checkpoint's thread
+
+    def _save(self, snapshot: Snapshot) -> None:
+        started = perf_counter()
+        outcome: BaseException | None = None
+        try:
+            self._store.save(snapshot)
+        except BaseException as error:  # noqa: BLE001  # judged on the store's thread
+            outcome = error
+        self._queue.put(lambda: self._saved(snapshot, outcome, perf_counter() - started))
+
+
+def _stopping() -> Refused:
+    return Refused("draining", "the store has failed and the collector is stopping")

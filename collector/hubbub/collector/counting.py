@@ -1,0 +1,156 @@
+"""Counting bits per cohort, many reports at once, without looking at any one of them.
+
+`Cells` holds the counts of one metric and epoch; `Cells.add` adds a block of reports as they lie on the wire. The
+result is that of `hubbub.protocol.tally.count`, integer for integer. Nothing here knows of batches, files or clocks.
+
+How it counts: reports are sorted by cohort; a vector is read as machine words; `(word >> i) & 0x0101...01` leaves bit
+i of every byte in a lane of its own, and lanes are summed by plain addition of words, at most 255 at a time so
+that none overflows. That is about an eighth of the additions that unpacked bits would take.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.protocol.metric import Definition
+from hubbub.protocol.report import cohort_bytes, vector_bytes
+from hubbub.protocol.tally import Counts
+
+_LANE_LIMIT = 255
+_AT_ONCE = 1 << 16  # rows that fit the processor's cache together with what is computed of them
+_WORDS: dict[int, np.dtype[Any]] = {size: np.dtype(f"<u{size}") for size in (1, 2, 4, 8)}
+
+Bytes = NDArray[np.uint8]
+Integers = NDArray[np.int64]
+
+
+def num_cells(metric: Definition) -> int:
+    """How many counters one epoch of a metric takes, the reports per cohort aside."""
+    shape = metric.shape
+    if metric.kind == "range":
+        return sum(shape.width(cohort) for cohort in range(shape.num_cohorts))
+    return shape.num_cohorts * shape.width(0)
+
+
+class Cells:
+    """The counts of one metric and epoch. Rows of cohorts lie one after the other, whatever their widths."""
+
+    __slots__ = ("bit_counts", "metric", "num_reports")
+
+    def __init__(self, metric: Definition, num_reports: Integers | None = None, bit_counts: Integers | None = None):
+        self.metric = metric
+        self.num_reports = np.zeros(metric.shape.num_cohorts, np.int64) if num_reports is None else num_reports
+        self.bit_counts = np.zeros(num_cells(metric), np.int64) if bit_counts is None else bit_counts
+
+    def add(self, cohorts: Bytes, vectors: Bytes) -> None:
+        """Count reports: the cohorts and the vectors of a block, or of several blocks put together, as bytes."""
+        if self.metric.kind == "range":
+            self._add_levels(cohorts, vectors)
+            return
+        rows = vectors.reshape(-1, vector_bytes(self.metric, 0))
+        if self.metric.shape.num_cohorts == 1:
+            self.num_reports[0] += len(rows)
+            self.bit_counts += _count_all(rows, self.metric.shape.width(0))
+            return
+        numbers = np.ascontiguousarray(cohorts).view(_WORDS[cohort_bytes(self.metric)])
+        for start in range(0, len(rows), _AT_ONCE):
+            self._add_cohorts(numbers[start : start + _AT_ONCE], rows[start : start + _AT_ONCE])
+
+    def _add_cohorts(self, cohorts: NDArray[Any], rows: Bytes) -> None:
+        width = self.metric.shape.width(0)
+        present, counted, reports = _count_by_cohort(cohorts, rows, width)
+        self.num_reports[present] += reports
+        self.bit_counts.reshape(-1, width)[present] += counted
+
+    def _add_levels(self, cohorts: Bytes, vectors: Bytes) -> None:
+        """A tree's levels differ in width: their vectors are picked out of the stream level by level."""
+        widths = [self.metric.shape.width(level) for level in range(self.metric.shape.num_cohorts)]
+        sizes = np.array([vector_bytes(self.metric, level) for level in range(len(widths))])
+        taken = sizes[cohorts]
+        starts = np.cumsum(taken) - taken
+        row_at = 0
+        for level, width in enumerate(widths):
+            at = starts[cohorts == level]
+            if len(at):
+                rows = vectors[at[:, None] + np.arange(sizes[level])]
+                self.num_reports[level] += len(at)
+                self.bit_counts[row_at : row_at + width] += _count_all(rows, width)
+            row_at += width
+
+    def add_level(self, level: int, vectors: Bytes) -> None:
+        """Count reports that are all of one level of a tree."""
+        rows = vectors.reshape(-1, vector_bytes(self.metric, level))
+        start = sum(self.metric.shape.width(lower) for lower in range(level))
+        width = self.metric.shape.width(level)
+        self.num_reports[level] += len(rows)
+        self.bit_counts[start : start + width] += _count_all(rows, width)
+
+    def copy(self) -> Cells:
+        return Cells(self.metric, self.num_reports.copy(), self.bit_counts.copy())
+
+    def counts(self) -> Counts:
+        """The same numbers as the protocol's value."""
+        shape = self.metric.shape
+        ends = np.cumsum([shape.width(cohort) for cohort in range(shape.num_cohorts)]).tolist()
+        flat = self.bit_counts.tolist()
+        starts = [0, *ends[:-1]]
+        rows = tuple(tuple(flat[start:end]) for start, end in zip(starts, ends, strict=True))
+        return Counts(tuple(self.num_reports.tolist()), rows)
+
+
+def _count_all(rows: Bytes, width: int) -> Integers:
+    """How often each bit is set in all rows together."""
+    if width == 1:
+        return np.array([np.count_nonzero(rows)], np.int64)
+    starts = np.arange(0, len(rows), _LANE_LIMIT)
+    sums: Integers = _lane_sums(_words(rows), starts, width).sum(axis=0)
+    return sums
+
+
+def _count_by_cohort(cohorts: NDArray[Any], rows: Bytes, width: int) -> tuple[Integers, ...]:
+    """The cohorts present, how often each bit is set in each of them, and how many reports each has."""
+    order = np.argsort(cohorts, kind="stable")
+    words = _words(rows).take(order, axis=0)
+    ordered = cohorts.take(order)
+    firsts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    reports = np.diff(np.append(firsts, len(ordered)))
+    chunks = -(-reports // _LANE_LIMIT)
+    first_chunks = np.cumsum(chunks) - chunks
+    starts = np.repeat(firsts - _LANE_LIMIT * first_chunks, chunks) + _LANE_LIMIT * np.arange(chunks.sum())
+    sums = _lane_sums(words, starts, width)
+    if len(starts) > len(firsts):
+        sums = np.add.reduceat(sums, first_chunks, axis=0)
+    return ordered[firsts].astype(np.int64), sums, reports.astype(np.int64)
+
+
+def _words(rows: Bytes) -> NDArray[Any]:
+    """Vectors as rows of machine words, padded with zero bytes to whole ones."""
+    count, size = rows.shape
+    word = next((w for w in _WORDS if size <= w), 8)
+    padded = -(-size // word) * word
+    if padded != size:
+        wider = np.zeros((count, padded), np.uint8)
+        wider[:, :size] = rows
+        rows = wider
+    return np.ascontiguousarray(rows).view(_WORDS[word])
+
+
+def _lane_sums(words: NDArray[Any], starts: NDArray[np.int64], width: int) -> Integers:
+    """The sums of bits between one start and the next (at most 255 rows apart), one row for each start."""
+    word = words.dtype
+    ones = word.type(int.from_bytes(b"\x01" * word.itemsize, "little"))
+    planes = min(width, 8)
+    lanes = np.empty(len(words), word)
+    # Axes: chunk, byte of the vector, bit of the byte: read in that order they are the positions of the vector.
+    sums = np.empty((len(starts), words.shape[1] * word.itemsize, 8), np.int64)
+    for bit in range(planes):
+        for column in range(words.shape[1]):
+            np.right_shift(words[:, column], word.type(bit), out=lanes)
+            np.bitwise_and(lanes, ones, out=lanes)
+            summed = np.add.reduceat(lanes, starts, dtype=word)
+            at = column * word.itemsize
+            sums[:, at : at + word.itemsize, bit] = summed.view(np.uint8).reshape(len(starts), word.itemsize)
+    return sums.reshape(len(starts), -1)[:, :width]

@@ -1,0 +1,78 @@
+"""What the collector tells Prometheus about itself: counts and latencies, nothing about senders.
+
+Written from the event loop and from the store's thread; each number has one writer, so none needs a lock.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Histogram:
+    """Observations in seconds, counted by upper bound."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(_BOUNDS) + 1)
+        self._sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(_BOUNDS, seconds)] += 1
+        self._sum += seconds
+
+    def lines(self, name: str) -> Iterator[str]:
+        total = 0
+        for bound, count in zip((*_BOUNDS, "+Inf"), self._counts, strict=True):
+            total += count
+            yield f'{name}_bucket{{le="{bound}"}} {total}'
+        yield f"{name}_sum {self._sum:.6f}"
+        yield f"{name}_count {total}"
+
+
+@dataclass(slots=True)
+class Measures:
+    """All of them."""
+
+    stored: int = 0
+    duplicates: int = 0
+    reports: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    checkpoints: Counter[str] = field(default_factory=Counter)
+    commit_seconds: Histogram = field(default_factory=Histogram)
+    sync_seconds: Histogram = field(default_factory=Histogram)
+    checkpoint_seconds: Histogram = field(default_factory=Histogram)
+
+    def text(self, gauges: dict[str, float]) -> str:
+        """The exposition format, version 0.0.4."""
+        return "\n".join(self._lines(gauges)) + "\n"
+
+    def _lines(self, gauges: dict[str, float]) -> Iterator[str]:
+        yield from _head("hubbub_batches_total", "counter", "batches answered with 200, by status")
+        yield f'hubbub_batches_total{{status="stored"}} {self.stored}'
+        yield f'hubbub_batches_total{{status="duplicate"}} {self.duplicates}'
+        yield from _head("hubbub_reports_total", "counter", "reports counted since the start")
+        yield f"hubbub_reports_total {self.reports}"
+        yield from _head("hubbub_rejects_total", "counter", "requests refused, by reason")
+        for reason, number in sorted(self.refused.items()):
+            yield f'hubbub_rejects_total{{reason="{reason}"}} {number}'
+        yield from _head("hubbub_checkpoints_total", "counter", "checkpoints, by result")
+        for result in ("saved", "failed"):
+            yield f'hubbub_checkpoints_total{{result="{result}"}} {self.checkpoints[result]}'
+        for name, histogram, words in (
+            ("hubbub_commit_seconds", self.commit_seconds, "one group commit: ids, log, sync"),
+            ("hubbub_fsync_seconds", self.sync_seconds, "the sync of a group commit"),
+            ("hubbub_checkpoint_seconds", self.checkpoint_seconds, "one checkpoint"),
+        ):
+            yield from _head(name, "histogram", words)
+            yield from histogram.lines(name)
+        for name, value in gauges.items():
+            yield from _head(f"hubbub_{name}", "gauge", name.replace("_", " "))
+            yield f"hubbub_{name} {value:g}"
+
+
+def _head(name: str, kind: str, words: str) -> tuple[str, str]:
+    return f"# HELP {name} {words}", f"# TYPE {name} {kind}"

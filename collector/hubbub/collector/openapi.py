@@ -1,0 +1,163 @@
+"""The collector's OpenAPI document, the one it serves itself. A test holds the running server to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hubbub.protocol.refusal import PROBLEM_MEDIA_TYPE, PROBLEM_PREFIX, STATUS
+from hubbub.protocol.report import MEDIA_TYPE, MEDIA_TYPE_JSON
+
+_HEX = {"type": "string", "pattern": "^[0-9a-f]+$"}
+_ID = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+
+
+def document() -> dict[str, Any]:
+    """OpenAPI 3.1."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "hubbub collector",
+            "version": "1",
+            "description": "Counts reports noised on the device. A 200 means durable and counted exactly once.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": {
+            "/v1/reports": {"post": _post("send one batch of an install", token=False)},
+            "/v1/relay": {"post": _post("send a batch of many reports per metric, as gateways do", token=True)},
+            "/v1/tallies": {"get": _tallies()},
+            "/v1/metrics": {"get": _get("the public registry and its label", "Registry")},
+            "/v1/openapi.json": {"get": _get("this document", None)},
+            "/metrics": {"get": _text("counts and latencies for Prometheus", token=True)},
+            "/healthz": {"get": _text("whether the process lives")},
+            "/readyz": {"get": {**_text("whether batches are taken"), **_ready()}},
+        },
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {
+                "Batch": _batch(),
+                "Stored": _stored(),
+                "Problem": _problem_schema(),
+                "Tallies": _tallies_schema(),
+            }
+            | {"Registry": {"type": "object", "required": ["app", "metrics", "label", "label_in_words"]}},
+            "responses": {"Problem": _content("refused, with the reason in words", PROBLEM_MEDIA_TYPE, "Problem")},
+        },
+    }
+
+
+def _post(summary: str, token: bool) -> dict[str, Any]:
+    statuses = sorted({*STATUS.values(), 408, 500, *([401] if token else [])})
+    operation: dict[str, Any] = {
+        "summary": summary,
+        "parameters": [
+            {"name": "Content-Encoding", "in": "header", "schema": {"type": "string", "enum": ["gzip", "deflate"]}}
+        ],
+        "requestBody": {
+            "required": True,
+            "content": {
+                MEDIA_TYPE_JSON: {"schema": {"$ref": "#/components/schemas/Batch"}},
+                MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}},
+            },
+        },
+        "responses": {"200": _content("durable and counted", "application/json", "Stored")}
+        | {str(status): {"$ref": "#/components/responses/Problem"} for status in statuses},
+    }
+    return operation | ({"security": [{"token": []}]} if token else {})
+
+
+def _tallies() -> dict[str, Any]:
+    period = {"type": "string", "examples": ["2026-11-16", "2026-W47", "2026-11"]}
+    return {
+        "summary": "everything acknowledged so far, as tallies",
+        "security": [{"token": []}],
+        "parameters": [
+            {"name": "metric", "in": "query", "schema": {"type": "string"}, "description": "a name or a metric_hash"},
+            {"name": "from", "in": "query", "schema": period, "description": "the first period"},
+            {"name": "to", "in": "query", "schema": period, "description": "the last period"},
+        ],
+        "responses": {"200": _content("tallies", "application/json", "Tallies")} | _problems(400, 401, 404, 500, 503),
+    }
+
+
+def _get(summary: str, schema: str | None) -> dict[str, Any]:
+    return {"summary": summary, "responses": {"200": _content(summary, "application/json", schema)} | _problems(500)}
+
+
+def _text(summary: str, token: bool = False) -> dict[str, Any]:
+    answer = {"description": summary, "content": {"text/plain": {"schema": {"type": "string"}}}}
+    operation: dict[str, Any] = {"summary": summary, "responses": {"200": answer} | _problems(500)}
+    if token:
+        operation["responses"] |= _problems(401)
+        operation["security"] = [{"token": []}]
+    return operation
+
+
+def _ready() -> dict[str, Any]:
+    answer = {"description": "taking batches", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    return {"responses": {"200": answer} | _problems(500, 503)}
+
+
+def _problems(*statuses: int) -> dict[str, Any]:
+    return {str(status): {"$ref": "#/components/responses/Problem"} for status in statuses}
+
+
+def _content(description: str, media_type: str, schema: str | None) -> dict[str, Any]:
+    described: dict[str, Any] = {"$ref": f"#/components/schemas/{schema}"} if schema else {"type": "object"}
+    return {"description": description, "content": {media_type: {"schema": described}}}
+
+
+def _batch() -> dict[str, Any]:
+    report = {
+        "metric": {"type": "string"},
+        "metric_hash": _ID,
+        "epoch": {"type": "integer"},
+        "cohort": {"type": "integer", "minimum": 0},
+        "bits": _HEX,
+    }
+    return _closed(
+        {
+            "version": {"const": 1},
+            "batch_id": _ID,
+            "reports": {"type": "array", "minItems": 1, "items": _closed(report)},
+        }
+    )
+
+
+def _stored() -> dict[str, Any]:
+    return _closed({"status": {"enum": ["stored", "duplicate"]}, "batch_id": _ID})
+
+
+def _problem_schema() -> dict[str, Any]:
+    types = [PROBLEM_PREFIX + reason for reason in STATUS]
+    return _closed(
+        {
+            "type": {"enum": [*types, "about:blank"]},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string", "minLength": 1},
+        }
+    )
+
+
+def _tallies_schema() -> dict[str, Any]:
+    counts = {"type": "array", "items": {"type": "integer", "minimum": 0}}
+    epoch = _closed(
+        {"epoch": {"type": "integer"}, "num_reports": counts, "bit_counts": {"type": "array", "items": counts}}
+    )
+    tally = {
+        "format": {"const": "hubbub.tally"},
+        "version": {"const": 1},
+        "metric_hash": _ID,
+        "metric": {"type": "object"},
+        "epochs": {"type": "array", "items": epoch},
+    }
+    return _closed({"tallies": {"type": "array", "items": _closed(tally)}})
+
+
+def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }

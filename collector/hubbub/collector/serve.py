@@ -1,0 +1,189 @@
+"""One collector process from start to stop: open the store, listen, and on SIGTERM stop, drain, save, exit 0."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import resource
+import signal
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from hubbub.collector.app import App
+from hubbub.collector.catalog import Catalog
+from hubbub.collector.checkpoint import Key
+from hubbub.collector.commit import Committer
+from hubbub.collector.connections import Server
+from hubbub.collector.folder import Folder
+from hubbub.collector.intake import Intake
+from hubbub.collector.limits import Limits
+from hubbub.collector.log import Damaged, Full
+from hubbub.collector.measures import Measures
+from hubbub.collector.notices import Notices
+from hubbub.collector.settings import Settings
+from hubbub.collector.store import Store
+from hubbub.collector.tokens import Tokens, new_token
+from hubbub.protocol.epoch import epoch_text
+from hubbub.protocol.rules import Invalid
+
+FAILED = 1
+
+
+def serve(settings: Settings, say: Callable[[str], None] = print, clock: Callable[[], float] = time.time) -> int:
+    """Run a collector until it is told to stop. Raises `Invalid` or OSError at once if it cannot start."""
+    catalog = Catalog.load(settings.metrics, settings.older_metrics)
+    context = tls_context(settings)
+    folder = Folder(settings.data)
+    try:
+        try:
+            store = Store(folder, catalog, clock, settings.segment_bytes)
+        except Damaged as error:
+            raise Invalid([f"the log is damaged; restore a backup. {error}"]) from None
+        except Full as error:
+            raise Invalid([f"{settings.data}: {error}"]) from None
+        if not folder.tokens.exists():
+            say(f"Read token, shown this once:  {new_token(folder.tokens, 'read', 'first')}")
+        tokens = Tokens(folder.tokens)
+        with _best_loop() as runner:
+            return runner.run(_serve(settings, catalog, store, tokens, context, say, clock))
+    finally:
+        folder.close()
+
+
+def _best_loop() -> asyncio.Runner:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.Runner()
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+
+
+def tls_context(settings: Settings) -> ssl.SSLContext | None:
+    if settings.tls_certificate is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(settings.tls_certificate, settings.tls_key)
+    except ssl.SSLError as error:
+        raise Invalid([f"tls_certificate and tls_key must be a PEM certificate and its key: {error}"]) from None
+    return context
+
+
+async def _serve(
+    settings: Settings,
+    catalog: Catalog,
+    store: Store,
+    tokens: Tokens,
+    context: ssl.SSLContext | None,
+    say: Callable[[str], None],
+    clock: Callable[[], float],
+) -> int:
+    notices = Notices()
+    measures = Measures()
+    stop = asyncio.Event()
+    failures: list[BaseException] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(notices, context))
+
+    def failed(error: BaseException) -> None:
+        failures.append(error)
+        stop.set()
+
+    def purged(keys: list[Key]) -> None:
+        for metric_hash, epoch in keys:
+            metric = store.definitions[metric_hash]
+            notices.info(
+                "counts purged, their retention is over", metric=metric.name, epoch=epoch_text(metric.every, epoch)
+            )
+
+    def not_saved(error: BaseException) -> None:
+        notices.warning("the checkpoint could not be written and will be tried again", error=str(error))
+
+    def disk_turned(low: bool) -> None:
+        if low:
+            notices.warning("the disk is nearly full; batches are refused", min_free_bytes=settings.min_free_bytes)
+        else:
+            notices.info("the disk has room again")
+
+    committer = Committer(
+        store, settings, measures, failed=failed, purged=purged, not_saved=not_saved, disk_turned=disk_turned
+    )
+    app = App(
+        settings,
+        catalog.registry,
+        store,
+        Intake(catalog, clock, store.sealed),
+        committer,
+        Limits(settings.sender_rate, settings.sender_burst, time.monotonic),
+        tokens,
+        measures,
+        notices,
+    )
+    _settle_memory()
+    runner, port = await _listen(app, settings, context)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    for line in _greeting(settings, port, tls=context is not None):
+        say(line)
+    notices.info("collecting", app=catalog.registry.app, metrics=len(catalog.metrics), port=port)
+    await stop.wait()
+    notices.info("stopping")
+    app.draining = True
+    await runner.cleanup()  # stops accepting, lets what is on its way be answered
+    await committer.drain()
+    store.close()
+    if failures:
+        notices.error(
+            "the store failed; nothing acknowledged is lost", error=f"{type(failures[0]).__name__}: {failures[0]}"
+        )
+        return FAILED
+    notices.info("stopped", reports=measures.reports)
+    return 0
+
+
+async def _listen(app: App, settings: Settings, context: ssl.SSLContext | None) -> tuple[web.ServerRunner, int]:
+    _allow_many_files()
+    server = Server(app.handle, settings.max_connections, settings.request_seconds)
+    runner = web.ServerRunner(server, shutdown_timeout=settings.drain_seconds)
+    await runner.setup()
+    site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context, backlog=1024)
+    await site.start()
+    port: int = runner.addresses[0][1]
+    return runner, port
+
+
+def _loop_error(notices: Notices, context: dict[str, Any]) -> None:
+    """What the event loop complains of. Broken connections are not worth a line, and theirs would have addresses."""
+    error = context.get("exception")
+    if isinstance(error, BaseException) and not isinstance(error, OSError):
+        notices.bug(error)
+
+
+def _allow_many_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _settle_memory() -> None:
+    """What has been loaded stays; the garbage collector need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def _greeting(settings: Settings, port: int, tls: bool) -> list[str]:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"{'https' if tls else 'http'}://{host}:{port}"
+    return [
+        f"Collecting on {url}",
+        f"  reports   {url}/v1/reports      what clients are given",
+        f"  registry  {url}/v1/metrics      public: what is asked, and the label",
+        f"  tallies   {url}/v1/tallies      needs a read token",
+        f"  data      {Path(settings.data).resolve()}",
+    ]

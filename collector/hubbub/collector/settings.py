@@ -1,0 +1,179 @@
+"""How a collector is run: flags, then HUBBUB_* variables, then a TOML file, then defaults that need no thought.
+
+Every setting has one name in three spellings: `min_free_bytes` in TOML, `HUBBUB_MIN_FREE_BYTES`, `--min-free-bytes`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from hubbub.protocol.rules import Invalid, refuse
+
+PREFIX = "HUBBUB_"
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All there is to set. Checked at birth."""
+
+    metrics: Path = field(metadata={"words": "the registry to count, a metrics.toml"})
+    data: Path = field(
+        default=Path("hubbub-data"), metadata={"words": "where counts are kept; made if it is not there"}
+    )
+    older_metrics: Path | None = field(
+        default=None, metadata={"words": "a folder of earlier metrics.toml files that are still counted"}
+    )
+    host: str = field(default="127.0.0.1", metadata={"words": "the address to listen on"})
+    port: int = field(default=8787, metadata={"words": "the port to listen on; 0 takes a free one"})
+    tls_certificate: Path | None = field(
+        default=None, metadata={"words": "a certificate chain in PEM; with it the collector speaks TLS"}
+    )
+    tls_key: Path | None = field(default=None, metadata={"words": "the key of the certificate in PEM"})
+    proxies: tuple[Network, ...] = field(default=(), metadata={"words": "networks whose X-Forwarded-For is believed"})
+    origins: tuple[str, ...] = field(default=(), metadata={"words": "web origins that may send from a browser"})
+    sender_rate: float = field(default=20.0, metadata={"words": "requests a second that one sender may keep up"})
+    sender_burst: int = field(default=200, metadata={"words": "requests that one sender may make at once"})
+    max_batch_bytes: int = field(default=256 << 10, metadata={"words": "the largest batch of an install, inflated"})
+    max_relay_bytes: int = field(default=8 << 20, metadata={"words": "the largest batch of a relay, inflated"})
+    max_queue_batches: int = field(default=20_000, metadata={"words": "batches that may wait to be written"})
+    max_queue_bytes: int = field(default=256 << 20, metadata={"words": "bytes that may wait to be written"})
+    max_reading_bytes: int = field(default=256 << 20, metadata={"words": "bytes of bodies that may be half read"})
+    max_connections: int = field(default=10_000, metadata={"words": "connections open at once"})
+    request_seconds: float = field(
+        default=30.0, metadata={"words": "how long a request may take to arrive; how long an idle connection lives"}
+    )
+    drain_seconds: float = field(default=5.0, metadata={"words": "how long answers may take once told to stop"})
+    min_free_bytes: int = field(default=256 << 20, metadata={"words": "free space below which batches are refused"})
+    segment_bytes: int = field(default=64 << 20, metadata={"words": "the size of a log segment"})
+    checkpoint_seconds: float = field(
+        default=30.0, metadata={"words": "the longest time between checkpoints while there is news"}
+    )
+    checkpoint_batches: int = field(
+        default=100_000, metadata={"words": "batches after which a checkpoint is made earlier"}
+    )
+
+    def __post_init__(self) -> None:
+        refuse(self._broken_rules())
+
+    def _broken_rules(self) -> Iterator[str]:
+        if not 0 <= self.port <= 65_535:
+            yield f"port must be in [0, 65535], got {self.port}"
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            yield "tls_certificate and tls_key must be given together"
+        for name in ("sender_rate", "request_seconds", "drain_seconds", "checkpoint_seconds"):
+            if not 0 < getattr(self, name) <= 1e6:
+                yield f"{name} must be above 0 and at most 1000000, got {getattr(self, name):g}"
+        for name in ("sender_burst", "max_queue_batches", "max_connections", "checkpoint_batches"):
+            if getattr(self, name) < 1:
+                yield f"{name} must be at least 1, got {getattr(self, name)}"
+        for name in ("max_batch_bytes", "max_relay_bytes", "segment_bytes"):
+            if not 1024 <= getattr(self, name) <= 1 << 30:
+                yield f"{name} must be in [1024, {1 << 30}], got {getattr(self, name)}"
+        if self.min_free_bytes < 0:
+            yield f"min_free_bytes must be at least 0, got {self.min_free_bytes}"
+        for origin in self.origins:
+            if "://" not in origin or origin.endswith("/"):
+                yield f"origins must look like https://example.org, got {origin!r}"
+
+
+def read_settings(flags: Mapping[str, str | None], environment: Mapping[str, str], config: Path | None) -> Settings:
+    """The settings of one run; raises `Invalid` with every problem, each naming where the value came from."""
+    problems: list[str] = []
+    values: dict[str, Any] = {}
+    for name, (raw, source) in _layered(flags, environment, _read_config(config)).items():
+        if name not in _READERS:
+            problems.append(f"{source}: no such setting; there are {', '.join(_READERS)}")
+            continue
+        try:
+            values[name] = _READERS[name](raw)
+        except (ValueError, TypeError) as error:
+            problems.append(f"{source}: {name} {error}")
+    if "metrics" not in values and not problems:
+        problems.append("metrics must be given: --metrics FILE, HUBBUB_METRICS or metrics = FILE")
+    refuse(problems)
+    return Settings(**values)
+
+
+def _layered(
+    flags: Mapping[str, str | None], environment: Mapping[str, str], config: Mapping[str, Any]
+) -> dict[str, tuple[Any, str]]:
+    found: dict[str, tuple[Any, str]] = {name: (raw, f"config file: {name}") for name, raw in config.items()}
+    for name in _READERS:
+        variable = PREFIX + name.upper()
+        if variable in environment:
+            found[name] = (environment[variable], variable)
+    for name, raw in flags.items():
+        if raw is not None:
+            found[name] = (raw, "--" + name.replace("_", "-"))
+    return found
+
+
+def _read_config(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Invalid([f"{path}: not TOML: {error}"]) from None
+
+
+def _whole(raw: Any) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, int | str):
+        raise ValueError(f"must be a whole number, got {raw!r}")
+    try:
+        return int(raw)
+    except ValueError:
+        raise ValueError(f"must be a whole number, got {raw!r}") from None
+
+
+def _number(raw: Any) -> float:
+    try:
+        return float(raw)
+    except (TypeError, ValueError):
+        raise ValueError(f"must be a number, got {raw!r}") from None
+
+
+def _text(raw: Any) -> str:
+    if not isinstance(raw, str) or not raw:
+        raise ValueError(f"must be a text, got {raw!r}")
+    return raw
+
+
+def _path(raw: Any) -> Path:
+    return Path(_text(raw))
+
+
+def _list(raw: Any) -> list[str]:
+    items = raw.split(",") if isinstance(raw, str) else raw
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise ValueError(f"must be a list of texts, got {raw!r}")
+    return [item.strip() for item in items if item.strip()]
+
+
+def _origins(raw: Any) -> tuple[str, ...]:
+    return tuple(_list(raw))
+
+
+def _networks(raw: Any) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(item) for item in _list(raw))
+
+
+_BY_TYPE: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "Path": (_path, "PATH"),
+    "Path | None": (_path, "PATH"),
+    "str": (_text, "TEXT"),
+    "int": (_whole, "N"),
+    "float": (_number, "N"),
+    "tuple[Network, ...]": (_networks, "A,B"),
+    "tuple[str, ...]": (_origins, "A,B"),
+}
+_READERS = {item.name: _BY_TYPE[str(item.type)][0] for item in fields(Settings)}
+FORMS = {item.name: _BY_TYPE[str(item.type)][1] for item in fields(Settings)}
+WORDS: dict[str, str] = {item.name: item.metadata["words"] for item in fields(Settings)}
+DEFAULTS: dict[str, Any] = {item.name: item.default for item in fields(Settings)}

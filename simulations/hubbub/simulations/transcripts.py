@@ -1,0 +1,376 @@
+"""Auditing whole clients: installs that record, and everything they would have put on the wire.
+
+Each install is the real `Client` with a state directory of its own and a clock that is moved by hand; the audit stands
+where the network is and keeps every message. What an install records of each metric is drawn by itself, so one crowd
+answers many questions: what do seven epochs of one value tell? Does a message come whatever was recorded? Does one
+metric's transcript depend on another's value? With `hold`, does a change of value show?
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from itertools import combinations
+from math import lcm
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hubbub.client import Client, upload
+from hubbub.client.respond import Random
+from hubbub.client.upload import Outcome
+from hubbub.protocol.epoch import epoch_of
+from hubbub.protocol.metric import Metric
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.report import Report, by_short_hash, unpack
+from hubbub.protocol.rules import Invalid
+from hubbub.simulations.evidence import Chances, Finding, Seen, about_expected, judge
+from hubbub.simulations.pairs import Pair, far_values
+from hubbub.simulations.scores import ScoreLaw, most_promising, score_law
+
+RUNS = 7
+"""How often each app is run: once in each of so many epochs, of every cadence."""
+
+STEP = timedelta(days=28, hours=1).total_seconds()
+"""Between two runs: another month every time, few enough days that no message grows too old to be sent, and more than
+an app is believed to have run without a word."""
+
+NOT_RECORDED = 2
+SILENT_ONE_IN = 8
+"""Of so many installs one leaves metrics out; the others record all of them."""
+
+Bools = npt.NDArray[np.bool_]
+
+
+class ClientAudit:
+    """The claims of a registry about whole transcripts. `tests` are counted before anything is drawn."""
+
+    def __init__(self, registry: Registry, installs: int, alpha: float) -> None:
+        self.registry, self.installs, self.alpha = registry, installs, alpha
+        self.times = run_times(registry)
+        self.views = [_View(metric, self.times) for metric in registry]
+        for view in self.views:
+            view.fix_thresholds(installs // 2, alpha)
+        self.rows: list[list[_Row]] = []
+
+    @staticmethod
+    def tests_of(registry: Registry) -> int:
+        held = sum(metric.hold is not None for metric in registry)
+        return (2 + 4) * len(registry) + 2 * held + len(registry) * (len(registry) - 1)
+
+    @property
+    def work(self) -> int:
+        return self.installs
+
+    def run(self, random: Random = os.urandom) -> Iterator[None]:
+        known = by_short_hash(self.registry)
+        with reporting_allowed(), tapped_wire() as sent:
+            for number in range(self.installs):
+                choices = 3 if number % SILENT_ONE_IN == 0 else 2
+                histories = {view.metric.name: view.history(random, choices) for view in self.views}
+                sent.clear()
+                live(self.registry, self.times, histories, random)
+                reports = [report for body in sent for report in unpack(body, known).reports]
+                self.rows.append([view.row(histories[view.metric.name], reports) for view in self.views])
+                yield
+
+    def findings(self) -> list[Finding]:
+        crowd = [_Crowd.of(rows) for rows in zip(*self.rows, strict=True)]
+        found: list[Finding] = []
+        for view, seen in zip(self.views, crowd, strict=True):
+            found += self._of_reports(view, seen)
+            found += self._of_presence(view, seen)
+            found += self._of_hold(view, seen)
+        for (a, seen_a), (b, seen_b) in combinations(zip(self.views, crowd, strict=True), 2):
+            found += self._of_two(a, seen_a, b, seen_b)
+        return found
+
+    def _of_reports(self, view: _View, crowd: _Crowd) -> Iterator[Finding]:
+        for toward in (0, 1):
+            yield self._judge(
+                view,
+                f"client, {view.reports} report{'s' * (view.reports > 1)}",
+                _PAIRS[toward],
+                float(view.metric.epsilon_after(view.reports)),
+                _seen(crowd.reached[toward], crowd.first == toward, crowd.first == 1 - toward),
+                view.chances(toward),
+            )
+
+    def _of_presence(self, view: _View, crowd: _Crowd) -> Iterator[Finding]:
+        """That a report comes must tell nothing at all: it comes from everybody."""
+        recorded = crowd.first != NOT_RECORDED
+        for pair, one, other in (
+            (_PAIRS[0], crowd.first == 0, crowd.first == 1),
+            (_PAIRS[1], crowd.first == 1, crowd.first == 0),
+            ("recorded against not recorded", recorded, ~recorded),
+            ("not recorded against recorded", ~recorded, recorded),
+        ):
+            seen = _seen(crowd.complete, one, other)
+            yield self._judge(view, "client, presence", pair, 0.0, seen, Chances(1.0, 1.0))
+
+    def _of_hold(self, view: _View, crowd: _Crowd) -> Iterator[Finding]:
+        """With `hold`, what is recorded later in the period must not show in it at all."""
+        if view.metric.hold is None:
+            return
+        recorded = crowd.first != NOT_RECORDED
+        for toward in (0, 1):
+            chances = view.chances(toward)
+            either = (chances.one + chances.other) / 2
+            seen = _seen(
+                crowd.reached[toward], recorded & (crowd.later == toward), recorded & (crowd.later == 1 - toward)
+            )
+            yield self._judge(view, "client, change within hold", _PAIRS[toward], 0.0, seen, Chances(either, either))
+
+    def _of_two(self, a: _View, seen_a: _Crowd, b: _View, seen_b: _Crowd) -> Iterator[Finding]:
+        """While one metric stays, another changes: both transcripts together tell no more than the other's epsilon.
+
+        Were a memo shared, the event "the first looks like one value, the second like the other" would hardly happen
+        to an install whose two values are alike.
+        """
+        for toward in (0, 1):
+            both = seen_a.reached[1 - toward] & seen_b.reached[toward]
+            fixed = seen_a.first == 1 - toward
+            yield self._judge(
+                b,
+                f"client, together with {a.metric.name}",
+                _PAIRS[toward],
+                float(b.metric.epsilon_after(b.reports)),
+                _seen(both, fixed & (seen_b.first == toward), fixed & (seen_b.first == 1 - toward)),
+                _joint(a, b, toward),
+            )
+
+    def _judge(self, view: _View, what: str, pair: str, claim: float, seen: Seen, chances: Chances) -> Finding:
+        return judge(seen, self.alpha, metric=view.metric.name, what=what, pair=pair, claim=claim, chances=chances)
+
+
+_PAIRS = ("first value against second", "second value against first")
+
+
+# --- one install --------------------------------------------------------------------------------------------------
+
+
+def live(
+    registry: Registry, times: list[float], histories: Mapping[str, tuple[Any, ...]], random: Random = os.urandom
+) -> None:
+    """An install from its yes to its last message: in each run it records what its histories say (None: nothing)."""
+    now = [times[0] - STEP]
+    directory = tempfile.mkdtemp(dir=_fast_directory())
+    try:
+        client = Client(
+            registry,
+            endpoint="http://127.0.0.1:9",
+            state_dir=directory,
+            background=False,
+            clock=lambda: now[0],
+            send_delay=lambda span: 0.0,
+            random=random,
+        )
+        client.consent(True)
+        for number, time in enumerate(times):
+            now[0] = time
+            for name, history in histories.items():
+                if history[number] is not None:
+                    client.record(name, history[number])
+            client.flush()
+        now[0] += STEP
+        client.flush()
+        client.close()
+    finally:
+        shutil.rmtree(directory)
+
+
+@contextmanager
+def tapped_wire() -> Iterator[list[bytes]]:
+    """Every message that a client would send, kept and acknowledged; nothing reaches a network."""
+    sent: list[bytes] = []
+
+    def keep(endpoint: str, body: bytes, batch_id: bytes, timeout: float) -> Outcome:
+        sent.append(body)
+        return Outcome("delivered")
+
+    original: Callable[..., Outcome] = upload.post
+    upload.post = keep
+    try:
+        yield sent
+    finally:
+        upload.post = original
+
+
+@contextmanager
+def reporting_allowed() -> Iterator[None]:
+    """These installs are nobody's: no wish against telemetry in the environment is meant for them."""
+    kept = {name: os.environ.pop(name, None) for name in ("DO_NOT_TRACK", "HUBBUB_MODE")}
+    os.environ["HUBBUB_MODE"] = "on"
+    try:
+        yield
+    finally:
+        del os.environ["HUBBUB_MODE"]
+        os.environ.update({name: value for name, value in kept.items() if value is not None})
+
+
+def run_times(registry: Registry) -> list[float]:
+    """When the app is run: in seven months one after the other, before any metric expires.
+
+    From the last day of a long month, steps of 28 days come earlier in each month and skip none.
+    """
+    first = min(metric.expires for metric in registry)
+    latest = datetime(first.year, first.month, first.day, 1, tzinfo=UTC) - timedelta(seconds=(RUNS + 2) * STEP)
+    while (latest + timedelta(days=1)).day != 1 or latest.day != 31:
+        latest -= timedelta(days=1)
+    if latest.timestamp() < 0:
+        raise Invalid([f"an audit needs {RUNS} months before the first metric expires, after 1970, got {first}"])
+    return [latest.timestamp() + STEP * (number + 1) for number in range(RUNS)]
+
+
+def _fast_directory() -> str | None:
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108  a private directory is made inside
+
+
+# --- one metric in all installs -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What one install recorded of a metric, and what its reports looked like."""
+
+    first: int
+    later: int
+    complete: bool
+    reached: tuple[bool, bool]
+
+
+class _View:
+    """How one metric is looked at: the reports of one memo, and the score that tells its two values apart."""
+
+    def __init__(self, metric: Metric, times: list[float]) -> None:
+        self.metric = metric
+        self.values = far_values(metric.shape, 0)
+        epochs = [epoch_of(metric.every, time) for time in times]
+        self.due = epochs[:1] if metric.every == "once" else epochs
+        periods = [epoch // metric.hold if metric.hold else 0 for epoch in epochs]
+        paid_for = list(dict.fromkeys(periods))[: metric.max_values]  # later ones repeat an old answer
+        longest = max(paid_for, key=periods.count)
+        self.inside = [period == longest for period in periods]
+        self.epochs = {epoch for epoch, inside in zip(self.due, self.inside, strict=False) if inside}
+        self.begins = self.inside.index(True)
+        self.reports = len(self.epochs)
+        self.thresholds = (0, 0)
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        return [Pair.of(self.metric, self.values, cohort) for cohort in range(self.metric.shape.num_cohorts)]
+
+    @cached_property
+    def ways(self) -> Counter[tuple[int, int]]:
+        """In how many cohorts the two values differ in which way; in some not at all."""
+        return Counter(pair.differences for pair in self.pairs)
+
+    @cached_property
+    def laws(self) -> dict[tuple[int, int], tuple[ScoreLaw, ScoreLaw]]:
+        found = {}
+        for differences in self.ways:
+            law = score_law(self.metric.noise, *differences, self.reports)
+            found[differences] = (law, law.reversed())
+        return found
+
+    def fix_thresholds(self, trials: int, alpha: float) -> None:
+        """For each direction, the threshold that promises the largest bound over all cohorts together."""
+        self.thresholds = (self._sharpest(0, trials, alpha), self._sharpest(1, trials, alpha))
+
+    def _sharpest(self, toward: int, trials: int, alpha: float) -> int:
+        candidates = np.unique(np.concatenate([laws[toward].scores for laws in self.laws.values()]))
+        chances = [self._average(toward, int(score)) for score in candidates]
+        one, other = np.array([c.one for c in chances]), np.array([c.other for c in chances])
+        bounds = about_expected(one, other, trials, alpha)
+        return int(candidates[most_promising(candidates, one, bounds, trials)])
+
+    def by_cohort(self, toward: int, threshold: int) -> npt.NDArray[np.float64]:
+        """Rows are cohorts: the chance of the event if the install holds the favoured value, and if the other."""
+        chances = {differences: laws[toward].reaches(threshold) for differences, laws in self.laws.items()}
+        return np.array([(chances[p.differences].one, chances[p.differences].other) for p in self.pairs])
+
+    def _average(self, toward: int, threshold: int) -> Chances:
+        chances = [(number, self.laws[of][toward].reaches(threshold)) for of, number in self.ways.items()]
+        one, other = (sum(number * getattr(c, which) for number, c in chances) for which in ("one", "other"))
+        return Chances(one / len(self.pairs), other / len(self.pairs))
+
+    def chances(self, toward: int) -> Chances:
+        return self._average(toward, self.thresholds[toward])
+
+    def history(self, random: Random, choices: int) -> tuple[Any, ...]:
+        """What an install records, run by run: one value throughout; with `hold`, from the second run of the period
+        on another one, drawn anew."""
+        first = int.from_bytes(random(4), "little") % choices
+        later = random(1)[0] % 2 if self.metric.hold is not None else first
+        record = (*self.values, None)
+        return tuple(
+            record[later] if self.metric.hold is not None and inside and number > self.begins else record[first]
+            for number, inside in enumerate(self.inside)
+        )
+
+    def row(self, history: tuple[Any, ...], reports: list[Report]) -> _Row:
+        mine = [report for report in reports if report.metric.name == self.metric.name]
+        looked_at = [report for report in mine if report.epoch in self.epochs]
+        reached = (False, False)
+        if looked_at:
+            pair = self.pairs[looked_at[0].cohort]
+            if sum(pair.differences) and len(looked_at) == self.reports:
+                counts = pair.counts([report.bits for report in looked_at], self.reports)
+                laws = self.laws[pair.differences]
+                reached = (self._reaches(laws, 0, counts), self._reaches(laws, 1, counts))
+            elif len(looked_at) == self.reports:  # the two values look alike here: every score is 0
+                reached = (self.thresholds[0] <= 0, self.thresholds[1] <= 0)
+        return _Row(
+            first=self._which(history[self.begins]),
+            later=self._which(history[min(self.begins + 1, RUNS - 1)]),
+            complete=sorted(report.epoch for report in mine) == self.due,
+            reached=reached,
+        )
+
+    def _reaches(self, laws: tuple[ScoreLaw, ScoreLaw], toward: int, counts: npt.NDArray[np.int64]) -> bool:
+        return bool(laws[toward].of(counts)[0] >= self.thresholds[toward])
+
+    def _which(self, value: Any) -> int:
+        return NOT_RECORDED if value is None else self.values.index(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Crowd:
+    """The rows of all installs, as columns."""
+
+    first: npt.NDArray[np.int64]
+    later: npt.NDArray[np.int64]
+    complete: Bools
+    reached: tuple[Bools, Bools]
+
+    @classmethod
+    def of(cls, rows: tuple[_Row, ...]) -> _Crowd:
+        return cls(
+            np.array([row.first for row in rows]),
+            np.array([row.later for row in rows]),
+            np.array([row.complete for row in rows]),
+            (np.array([row.reached[0] for row in rows]), np.array([row.reached[1] for row in rows])),
+        )
+
+
+def _seen(happened: Bools, one: Bools, other: Bools) -> Seen:
+    return Seen(int((happened & one).sum()), int(one.sum()), int((happened & other).sum()), int(other.sum()))
+
+
+def _joint(a: _View, b: _View, toward: int) -> Chances:
+    """Metrics are independent given the install's number, which places it in the cohorts of both."""
+    of_a = a.by_cohort(1 - toward, a.thresholds[1 - toward])[:, 0]
+    of_b = b.by_cohort(toward, b.thresholds[toward])
+    numbers = np.arange(min(lcm(len(of_a), len(of_b)), 1 << 22))
+    both = of_a[numbers % len(of_a), np.newaxis] * of_b[numbers % len(of_b)]
+    one, other = both.mean(axis=0)
+    return Chances(float(one), float(other))

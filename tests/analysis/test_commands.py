@@ -1,0 +1,124 @@
+"""`hubbub decode`, run as its users run it: files in, words and files out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from argparse import ArgumentParser
+
+import numpy as np
+import pytest
+
+from hubbub.analysis.commands import add_decode, run_decode
+from hubbub.protocol.rules import Invalid
+from hubbub.protocol.shape import Choice, Flag, String
+from tests.analysis.test_rappor import write_files
+from tests.analysis.worlds import Strings, define, tally_of
+
+
+def decode(*arguments: object) -> int:
+    parser = ArgumentParser()
+    add_decode(parser)
+    return run_decode(parser.parse_args([str(argument) for argument in arguments]))
+
+
+@pytest.fixture
+def world(tmp_path):
+    """A folder with a flag's tally of two epochs in two files, and a string's with its candidates."""
+    rng = np.random.default_rng(1)
+    flag = define(Flag())
+    for epoch in (2960, 2961):
+        (tmp_path / f"flag{epoch}.json").write_text(tally_of(flag, [7_000, 3_000], rng, epochs=(epoch,)).to_json())
+    strings = Strings.of(define(String(num_bits=64, num_hashes=1, num_cohorts=64)), 100)
+    named = type(flag)(name="page", every="week", shape=strings.metric.shape, noise=strings.metric.noise)
+    tally = tally_of(named, [60_000, 40_000] + [0] * 98, rng, strings.where)
+    (tmp_path / "page.json").write_text(tally.to_json())
+    (tmp_path / "pages.txt").write_text("\ufeff" + "\r\n".join(strings.texts.tolist()) + "\n\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_a_table_pools_the_epochs_of_several_files(world, capsys):
+    assert decode(world / "flag2960.json", world / "flag2961.json") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("asked (flag), 2026-W39..2026-W40 (2), 20,000 reports")
+    assert "yes" in out
+
+
+def test_strings_are_found_among_candidates(world, capsys):
+    for argument in (world / "pages.txt", f"page={world / 'pages.txt'}"):
+        assert decode(world / "page.json", world / "flag2960.json", "--candidates", argument, "--format", "csv") == 0
+        rows = {row["value"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
+        assert rows["text 0"]["detected"] == "true"
+        assert rows["text 50"]["detected"] == "false"
+        assert rows["yes"]["metric"] == "asked"
+
+
+def test_json_parquet_charts_and_files(world, capsys):
+    decode(world / "flag2960.json", "--json", "--estimand", "population", "--confidence", "0.9")
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["estimand"], found["confidence"]) == ("population", 0.9)
+    decode(world / "flag2960.json", "--format", "csv", "--out", world / "out.csv")
+    assert (world / "out.csv").read_text().startswith("metric,epochs,value")
+    pytest.importorskip("pyarrow")
+    decode(world / "flag2960.json", "--format", "parquet", "--out", world / "out.parquet")
+    assert (world / "out.parquet").read_bytes()[:4] == b"PAR1"
+    pytest.importorskip("altair")
+    decode(world / "flag2960.json", "--chart", world / "chart.svg")
+    assert (world / "chart.svg").read_text().startswith("<svg")
+
+
+def test_two_releases_are_compared(world, capsys):
+    decode(world / "flag2961.json", "--against", world / "flag2960.json")
+    out = capsys.readouterr().out
+    assert "2026-W39" in out
+    assert "no change seen" in out
+
+
+def test_files_of_google_rappor(tmp_path, capsys):
+    files = write_files(tmp_path, np.random.default_rng(2))
+    assert decode("--rappor", *files, "--format", "rappor") == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith('"string, 0",')
+
+
+def test_mistakes_are_refused_in_words(world):
+    flag, page = world / "flag2960.json", world / "page.json"
+    (world / "latin.txt").write_bytes(b"caf\xe9\n")
+    (world / "broken.json").write_text("{}")
+    for arguments, words in (
+        ([], "give at least one TALLY, or --rappor PARAMS COUNTS MAP"),
+        ([flag, flag], "epoch 2960 of asked was read before; --merge adds such files up"),
+        ([flag, "--candidates", world / "pages.txt"], "none of the tallies is of a string metric"),
+        ([page, "--candidates", "nothing=pages.txt"], "no tally of a metric 'nothing' was given"),
+        ([page, "--candidates", world / "latin.txt"], "must be UTF-8, got a wrong byte at 3"),
+        ([world / "broken.json"], "broken.json: not a tally: format must be 'hubbub.tally', got None"),
+        ([flag, "--format", "parquet"], "--format parquet needs --out FILE"),
+        ([flag, page, "--format", "rappor"], "--format rappor writes one metric, got 2"),
+        ([flag, page, "--chart", "x.png"], "--chart draws one metric, got 2"),
+        ([flag, "--rappor", "a", "b", "c"], "--rappor takes its three files and neither tallies nor candidates"),
+        ([flag, "--against", page], "--against: no tally of asked was given"),
+        ([flag, "--against", flag, "--json"], "--against prints a table, got --format json"),
+        ([flag, "--confidence", "2"], "confidence must be at least 0.5 and below 1, got 2.0"),
+    ):
+        with pytest.raises(Invalid, match=words):
+            decode(*arguments)
+
+
+def test_the_same_epoch_twice_is_added_up_when_asked(world, capsys):
+    assert decode(world / "flag2960.json", world / "flag2960.json", "--merge") == 0
+    assert "20,000 reports" in capsys.readouterr().out
+
+
+def test_a_choice_excludes_those_who_did_not_answer(world, capsys):
+    tally = tally_of(define(Choice(choices=("a", "b"))), [5_000, 3_000, 2_000], np.random.default_rng(1))
+    (world / "choice.json").write_text(tally.to_json())
+    decode(world / "choice.json", "--exclude-absent")
+    out = capsys.readouterr().out
+    assert "absent" not in out.split("\n\n")[1]
+    assert "as shares of those who answered" in out
+
+
+def test_candidates_beyond_a_million_are_refused(world, monkeypatch):
+    monkeypatch.setattr("hubbub.analysis.commands.MOST_CANDIDATES", 3)
+    with pytest.raises(Invalid, match="at most 3 candidates, got 100"):
+        decode(world / "page.json", "--candidates", world / "pages.txt")

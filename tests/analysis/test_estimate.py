@@ -1,0 +1,144 @@
+"""Cells, their variances, and the least squares of declared answers: against enumeration, lstsq and the formulas."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import e
+
+import numpy as np
+import pytest
+
+from hubbub.analysis import decode
+from hubbub.analysis.cells import Wire, pool
+from hubbub.analysis.estimate import covariance_with, shares
+from hubbub.protocol.shape import Choice, Flag, Histogram, Mean
+from hubbub.protocol.tally import Counts, Tally
+from tests.analysis.worlds import define, tally_of
+
+CHOICES = tuple(f"choice {i}" for i in range(200))
+
+
+@pytest.mark.parametrize("epsilons", [("0.5", "1"), ("1", "3"), ("4", "4"), ("2", "8")])
+def test_noise_of_one_report_is_that_of_both_stages_enumerated(epsilons):
+    metric = define(Flag(), *epsilons)
+    wire = Wire.of_metric(metric)
+    for mask, memo_set in ((1, wire.a1), (0, wire.a0)):
+        law = [(memo_set if memo else 1 - memo_set) * (wire.q if memo else wire.p) for memo in (0, 1)]
+        mean = sum(law)
+        variance = mean * (1 - mean) / wire.gain**2
+        both = [(floor + slope * mask) for floor, slope in (wire.permanent, wire.instantaneous)]
+        assert sum(both) == pytest.approx(variance, rel=1e-9)
+
+
+def test_pooled_noise_is_enumerated_over_memo_and_reports():
+    """Three reports of one install on one memo: the variance of their mean, by all sixteen outcomes."""
+    wire = Wire(0.7, 0.2, 0.9, 0.3)
+    for mask, memo_set in ((1, 0.7), (0, 0.2)):
+        first = second = 0.0
+        for memo, *reports in product((0, 1), repeat=4):
+            rate = 0.9 if memo else 0.3
+            chance = memo_set if memo else 1 - memo_set
+            for report in reports:
+                chance *= rate if report else 1 - rate
+            share = (sum(reports) / 3 - wire.p_star) / wire.gain
+            first, second = first + chance * share, second + chance * share**2
+        claimed = sum(
+            (floor + slope * mask) / draws for (floor, slope), draws in ((wire.permanent, 1), (wire.instantaneous, 3))
+        )
+        assert first == pytest.approx(mask)
+        assert second - first**2 == pytest.approx(claimed)
+
+
+@pytest.mark.parametrize("d", [2, 4, 16, 100])
+@pytest.mark.parametrize("epsilon", [1, 2])
+def test_choices_have_the_variance_of_the_best_known_channel(d, epsilon):
+    """k-ary: (d - 2 + E)/(E - 1)^2 at frequency 0; bits: 4E/(E - 1)^2. Within 3 %, for the rounding of channels."""
+    power_of_e = e**epsilon
+    choice = Choice(choices=CHOICES[:d], absent=CHOICES[0])
+    metric = define(choice, str(epsilon), str(epsilon + 2))
+    n = 10**6
+    decoding = decode(tally_of(metric, [n] + [0] * (d - 1), np.random.default_rng(d)))
+    kary = (d - 2 + power_of_e) / (power_of_e - 1) ** 2
+    bits = 4 * power_of_e / (power_of_e - 1) ** 2
+    assert metric.one_hot == (d < 3 * power_of_e + 2)
+    nobody = decoding.std_error[d // 2 :] ** 2 * n
+    assert nobody.mean() == pytest.approx(kary if metric.one_hot else bits, rel=0.03)
+
+
+def test_a_mean_has_the_variance_of_one_bit():
+    metric = define(Mean(low=Fraction(-1), high=Fraction(1), absent=Fraction(0)), "1", "3")
+    decoding = decode(tally_of(metric, [500_000, 500_000], np.random.default_rng(0)))
+    assert decoding.std_error[0] ** 2 * 10**6 == pytest.approx(((e + 1) / (e - 1)) ** 2, rel=0.03)
+    assert decoding.std_error[1] == pytest.approx(10**6 * decoding.std_error[0])
+
+
+def test_the_estimate_of_a_histogram_is_its_least_squares_solution():
+    shape = Histogram(edges=tuple(map(Fraction, range(7))), buckets_per_report=3)
+    metric = define(shape)
+    counts = Counts(
+        (900, 0, 1500, 700, 1100, 800),
+        ((400, 300, 200), (0, 0, 0), (500, 400, 700), (300, 200, 100), (500, 500, 300), (200, 300, 100)),
+    )
+    found = decode(Tally(metric, {0: counts}))
+    p, gain = float(metric.noise.p_star), float(metric.noise.q_star - metric.noise.p_star)
+    rows, right = [], []
+    for cohort, (n, ones) in enumerate(zip(counts.num_reports, counts.bit_counts, strict=True)):
+        for position, y in enumerate(ones):
+            if n:
+                row = np.zeros(6)
+                row[shape.bucket(cohort, position)] = 1
+                rows.append(np.sqrt(n) * row)
+                right.append(np.sqrt(n) * (y / n - p) / gain)
+    solution = np.linalg.lstsq(np.array(rows), np.array(right), rcond=None)[0]
+    assert found.estimate[:6] == pytest.approx(solution)
+    assert found.estimate[6] == pytest.approx(1 - solution.sum())
+
+
+@pytest.mark.parametrize("estimand", ["reporting", "population"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Choice(choices=("a", "b", "c")),
+        Choice(choices=tuple("abcdefghijklmnopq")),
+        Histogram(edges=tuple(map(Fraction, range(6))), buckets_per_report=2),
+    ],
+    ids=["k-ary", "bits", "histogram"],
+)
+@pytest.mark.parametrize("epochs", [(0,), (0, 1, 2)])
+def test_covariances_are_those_of_samples(shape, estimand, epochs):
+    """Var of a sum of estimates, claimed and measured over many populations: a chi-square of as many degrees."""
+    populations = 2_000 if len(epochs) == 1 else 600
+    metric = define(shape, "2", "4")
+    rng = np.random.default_rng(8)
+    size = shape.categories if isinstance(shape, Choice) else shape.num_buckets + 1
+    probability = np.arange(1, size + 1) / np.arange(1, size + 1).sum()
+    fixed = (probability * 5_000).astype(int)
+    part = np.arange(2)
+    sums, claimed = [], []
+    for i in range(populations):
+        counts = fixed if estimand == "reporting" else rng.multinomial(5_000, probability)
+        pooled = [pool(tally_of(metric, counts, rng, epochs=epochs))]
+        if isinstance(shape, Choice):
+            asked = [[list(range(size))]]
+        else:
+            asked = [[[shape.bucket(c, j) for j in range(2)] for c in range(shape.num_cohorts)]]
+        found = shares(pooled, asked, size - isinstance(shape, Histogram), estimand)
+        sums.append(found.estimate[part].sum())
+        if i < 50:
+            claimed.append(covariance_with(found, pooled, part, estimand)[part].sum())
+    ratio = np.var(sums) / np.mean(claimed)
+    # sqrt(2 / n) is one standard error of a variance; five of them are one false alarm in two million.
+    assert abs(ratio - 1) < 5 * np.sqrt(2 / populations)
+
+
+def test_nobody_is_surprised_twice_by_the_same_installs():
+    """Pooling a hundred epochs of the same installs leaves the memo's noise; a hundred times the installs would not."""
+    metric = define(Flag(), "1", "2")
+    one = decode(tally_of(metric, [5_000, 5_000], np.random.default_rng(1)))
+    many = decode(tally_of(metric, [5_000, 5_000], np.random.default_rng(1), epochs=tuple(range(100))))
+    wire = Wire.of_metric(metric)
+    floor = (wire.permanent[0] + wire.permanent[1] / 2) / 10_000
+    assert many.std_error[0] ** 2 == pytest.approx(floor, rel=0.1)
+    assert many.std_error[0] < one.std_error[0]
+    assert many.installs == 10_000

@@ -1,0 +1,116 @@
+"""hubbub.client.testing, used the way an app's own tests would: a pytest run of its own, in a directory of its own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hubbub.client import Client
+from hubbub.client.testing import recording
+from tests.client.answering_server import AnsweringServer
+from tests.client.install import Install
+from tests.client.processes import PATIENCE, clean_environment
+from tests.client.registries import metric, registry, source
+
+APP = """
+from pathlib import Path
+from hubbub.client import Client
+
+telemetry = Client(Path(__file__).with_name("metrics.toml"), endpoint={endpoint!r})
+telemetry.consent(True)
+
+def start(theme):
+    with Client(Path(__file__).with_name("metrics.toml"), endpoint={endpoint!r}) as another:
+        another.consent(True)
+        another.record("page", "example.org")
+        another.flush()
+    telemetry.record("dark_theme", theme)
+    telemetry.flush()
+
+def careless(name, value):
+    telemetry.record(name, value)
+"""
+
+TESTS = """
+import app
+
+def test_what_is_recorded(hubbub_records):
+    app.start(theme=True)
+    assert hubbub_records == [("page", "example.org"), ("dark_theme", True)]
+
+def test_each_test_begins_with_nothing(hubbub_records):
+    assert hubbub_records == []
+
+def test_the_mode_is_local(hubbub_records):
+    app.start(theme=False)
+    assert app.telemetry.mode == "local"
+
+def test_a_wrong_value_fails(hubbub_records):
+    app.careless("dark_theme", "yes")
+
+def test_a_wrong_name_fails(hubbub_records):
+    app.careless("dark_thema", True)
+
+def test_without_the_fixture_nothing_is_checked_and_nothing_is_left():
+    app.careless("dark_theme", "yes")
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Path, server: AnsweringServer) -> Path:
+    directory = tmp_path / "app"
+    directory.mkdir()
+    (directory / "metrics.toml").write_text(source(metric("dark_theme"), metric("page", "string")))
+    (directory / "app.py").write_text(APP.format(endpoint=server.url))
+    (directory / "conftest.py").write_text('pytest_plugins = ["hubbub.client.testing"]\n')
+    (directory / "test_app.py").write_text(TESTS)
+    return directory
+
+
+def run_tests(app: Path, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", *words],
+        cwd=app,
+        env=clean_environment(HOME=str(app.parent / "home"), HUBBUB_STATE=str(app.parent / "states")),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    return done.stdout
+
+
+def test_an_app_can_assert_what_it_recorded_and_wrong_values_fail(app: Path) -> None:
+    output = run_tests(app, "-k", "not without")
+    assert "2 failed, 3 passed" in output, output
+    assert "record('dark_theme', 'yes'): the value must be True or False, got str" in output
+    assert re.search(r"record\('dark_thema'\): no such metric in org\.example\.editor", output)
+
+
+def test_nothing_is_sent_and_nothing_is_left_behind(app: Path, server: AnsweringServer) -> None:
+    output = run_tests(app)
+    assert "2 failed, 4 passed" in output, output
+    assert server.connections == 0
+    assert sorted(path.name for path in app.parent.iterdir()) == ["app"]
+    assert sorted(path.name for path in app.iterdir()) == ["app.py", "conftest.py", "metrics.toml", "test_app.py"]
+
+
+def test_recording_sees_every_client_whatever_its_mode(install: Install) -> None:
+    on = install.agreed(registry(metric("dark_theme"), metric("page", "string")))
+    local = install.client(state_dir=install.directory.parent / "elsewhere")
+    with recording() as records:
+        on.record("dark_theme", True)
+        local.record("page", "example.org")
+    on.record("page", "example.com")
+    assert records == [("dark_theme", True), ("page", "example.org")]
+
+
+def test_recording_ends_with_its_block(install: Install) -> None:
+    client: Client = install.client()
+    with pytest.raises(AssertionError, match="no such metric"), recording():
+        client.record("moon", True)
+    client.record("moon", True)
+    assert client.status().counts == {"unknown_metric": 1}

@@ -1,0 +1,145 @@
+"""What collector tests share: a registry of every kind, random reports, a real collector in a process."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+from hubbub.protocol.epoch import epoch_of
+from hubbub.protocol.metric import Metric
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.report import MEDIA_TYPE, Batch, Report, pack
+from hubbub.protocol.tally import Tally
+
+LAUNCH = Path(__file__).with_name("launch.py")
+ROOT = Path(__file__).parents[2]
+
+# A grace of 6 keeps 7 epochs open: 8 metrics then make 50 reports and more.
+_TERMS = 'grace = 6\nwhy = "To test"\nowner = "test@example.org"\nexpires = 2099-01-01\n'
+_NOISE = "epsilon_one_report = 1.0\nepsilon_permanent = 3.0\nmax_values = 2\n"
+_KINDS = {
+    "dark_theme": 'kind = "flag"\nevery = "day"',
+    "language": 'kind = "choice"\nevery = "day"\nchoices = ["python", "rust", "other"]',
+    "country": 'kind = "choice"\nevery = "day"\nchoices = [' + ", ".join(f'"c{i}"' for i in range(40)) + "]",
+    "homepage": 'kind = "string"\nevery = "day"\nnum_bits = 64\nnum_hashes = 1\nnum_cohorts = 128',
+    "parity": 'kind = "string"\nevery = "week"\nnum_bits = 1\nnum_hashes = 1\nnum_cohorts = 1024',
+    "start_time": 'kind = "mean"\nevery = "day"\nlow = 0\nhigh = 30\nabsent = 0\nunit = "s"',
+    "files": 'kind = "histogram"\nevery = "week"\nedges = [0, 1, 10, 100]\nbuckets_per_report = 2',
+    "minutes": 'kind = "range"\nevery = "day"\nlow = 0\nhigh = 60\nnum_leaves = 64\nbranching = 4',
+}
+REGISTRY_TOML = 'app = "org.example.editor"\nlifetime_epsilon = 1000\n' + "".join(
+    f"\n[metrics.{name}]\n{kind}\n{_TERMS}{_NOISE}" for name, kind in _KINDS.items()
+)
+REGISTRY = Registry.parse(REGISTRY_TOML)
+
+
+def random_report(metric: Metric, epoch: int, random: Random) -> Report:
+    cohort = random.randrange(metric.shape.num_cohorts)
+    width = metric.shape.width(cohort)
+    bits = 1 << random.randrange(width) if metric.one_hot else random.getrandbits(width)
+    return Report(metric, epoch, cohort, bits)
+
+
+def random_batch(random: Random, metrics: list[Metric], now: float, reports: int = 1, epochs: int = 1) -> Batch:
+    """So many reports of each metric, in the newest epochs, as one install (reports = 1) or a relay sends them."""
+    made = [
+        random_report(metric, epoch_of(metric.every, now) - back, random)
+        for metric in metrics
+        for back in range(epochs)
+        for _ in range(reports)
+    ]
+    return Batch.of(random.randbytes(16), made)
+
+
+class Collector:
+    """A collector process. Its own clock, its own directory, a port of its own."""
+
+    def __init__(self, folder: Path, *flags: str, launch: Path = LAUNCH, env: dict[str, str] | None = None) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        metrics = folder / "metrics.toml"
+        if not metrics.exists():
+            metrics.write_text(REGISTRY_TOML)
+        self.log_path = folder / "stderr.log"
+        self._stderr = self.log_path.open("ab")
+        command = [sys.executable, str(launch), "collect", "--metrics", str(metrics), "--data", str(self.data)]
+        self.process = subprocess.Popen(
+            [*command, "--port", "0", "--min-free-bytes", "0", *flags],
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+        )
+        self.printed = self._read_greeting()
+        self.port = int(re.search(r"Collecting on https?://[^ ]*:(\d+)", self.printed)[1])
+        token = re.search(r"Read token, shown this once: +(\S+)", self.printed)
+        if token:
+            (folder / "token").write_text(token[1])
+        self.token = (folder / "token").read_text()
+
+    def _read_greeting(self) -> str:
+        text = ""
+        while "  data " not in text:
+            line = self.process.stdout.readline().decode()
+            if not line:
+                self.stop()
+                raise AssertionError(f"did not start: {text}{self.log_path.read_text()}")
+            text += line
+        return text
+
+    def connect(self, timeout: float = 30) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, dict, bytes]:
+        connection = self.connect()
+        try:
+            connection.request(method, path, body, {key.replace("_", "-"): v for key, v in headers.items()})
+            answer = connection.getresponse()
+            return answer.status, dict(answer.headers), answer.read()
+        finally:
+            connection.close()
+
+    def post(self, body: bytes, media_type: str = MEDIA_TYPE, path: str = "/v1/reports", **headers: str):
+        """The status and the document of an answer to a batch."""
+        status, _, answer = self.request("POST", path, body, Content_Type=media_type, **headers)
+        return status, json.loads(answer)
+
+    def send(self, batch: Batch):
+        return self.post(pack(batch))
+
+    def relay_token(self) -> str:
+        command = [sys.executable, str(LAUNCH), "token", "new", "--data", str(self.data), "--role", "relay"]
+        token = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        time.sleep(1.1)  # a collector looks at its tokens every second
+        return token
+
+    def get(self, path: str):
+        status, _, answer = self.request("GET", path, Authorization=f"Bearer {self.token}")
+        assert status == 200, answer
+        return answer
+
+    def tallies(self, query: str = "") -> dict[str, Tally]:
+        """All tallies by metric name."""
+        found = [Tally.from_json(json.dumps(item)) for item in json.loads(self.get("/v1/tallies" + query))["tallies"]]
+        return {tally.metric.name: tally for tally in found}
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        status = self.process.wait(timeout=60)
+        self.process.stdout.close()
+        self._stderr.close()
+        return status
+
+    def __enter__(self) -> Collector:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

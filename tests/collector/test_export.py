@@ -1,0 +1,64 @@
+"""Tallies leave over HTTP or from the directory alike; two collectors' tallies merge into that of one."""
+
+import json
+import subprocess
+import sys
+import time
+from random import Random
+
+from hubbub.protocol.report import pack
+from hubbub.protocol.tally import Tally, merge
+from tests.collector.kit import LAUNCH, REGISTRY, Collector, random_batch
+
+METRICS = list(REGISTRY)
+
+
+def export(out, *flags):
+    command = [sys.executable, str(LAUNCH), "export", "--out", str(out), *flags]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return {path.stem: path.read_text() for path in out.glob("*.json")}, done
+
+
+def test_a_url_and_a_directory_give_the_same_files(tmp_path):
+    with Collector(tmp_path) as collector:
+        for seed in range(5):
+            collector.send(random_batch(Random(seed), METRICS, time.time(), epochs=2))
+        online, done = export(tmp_path / "a", "--url", f"http://127.0.0.1:{collector.port}", "--token", collector.token)
+        assert done.stdout.count("2 epochs, 10 reports") == len(METRICS)
+        command = [sys.executable, str(LAUNCH), "export", "--data", str(collector.data), "--out", str(tmp_path / "x")]
+        busy = subprocess.run(command, capture_output=True, text=True)
+        assert (busy.returncode, "must not be in use" in busy.stderr) == (2, True)
+    offline, _ = export(tmp_path / "b", "--data", str(collector.data))
+    assert online == offline
+    assert set(online) == {metric.name for metric in METRICS}
+    one, _ = export(tmp_path / "c", "--data", str(collector.data), "--metric", "homepage")
+    assert set(one) == {"homepage"}
+    _, done = export(tmp_path / "d", "--data", str(collector.data), "--metric", "homepage", "--json")
+    file = str(tmp_path / "d" / "homepage.json")
+    assert json.loads(done.stdout) == [{"file": file, "metric": "homepage", "epochs": 2, "num_reports": 10}]
+
+
+def test_an_export_after_a_kill_has_everything_acknowledged_and_changes_nothing(tmp_path):
+    collector = Collector(tmp_path)
+    for seed in range(5):
+        collector.send(random_batch(Random(seed), METRICS, time.time()))
+    collector.stop(9)
+    before = {path: path.read_bytes() for path in (collector.data / "log").iterdir()}
+    found, _ = export(tmp_path / "a", "--data", str(collector.data))
+    assert Tally.from_json(found["homepage"]).num_reports == 5
+    assert {path: path.read_bytes() for path in (collector.data / "log").iterdir()} == before
+
+
+def test_the_tallies_of_two_collectors_merge_into_that_of_one(tmp_path):
+    batches = [random_batch(Random(seed), METRICS, time.time(), epochs=2) for seed in range(12)]
+    found = []
+    for name, share in (("one", batches[::2]), ("two", batches[1::2]), ("both", batches)):
+        place = tmp_path / name
+        place.mkdir()
+        with Collector(place) as collector:
+            for batch in share:
+                assert collector.post(pack(batch))[0] == 200
+            found.append(collector.tallies())
+    merged = merge([*found[0].values(), *found[1].values()])
+    assert merged == {tally.metric.metric_hash: tally for tally in found[2].values()}

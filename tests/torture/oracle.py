@@ -1,0 +1,150 @@
+"""The oracle: keeps its own count of every batch it got a 200 for, and holds the collector to it.
+
+Many senders, each with its own connection. A batch that was not acknowledged is sent again, byte for byte, until it is;
+now and then one that was acknowledged is sent again too, or twice at once. In the end every batch has been
+acknowledged, so the counters must equal a count of all batches, made without the collector's code: lower means an
+acknowledged batch was lost, higher means one was counted twice.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from hubbub.protocol.report import MEDIA_TYPE, Batch, pack
+from hubbub.protocol.tally import count
+from tests.collector.kit import REGISTRY, Collector, random_batch
+
+METRICS = [REGISTRY[name] for name in ("dark_theme", "language", "homepage", "parity", "minutes")]
+FLAGS = (
+    "--checkpoint-seconds",
+    "0.05",
+    "--segment-bytes",
+    "65536",
+    "--sender-rate",
+    "1e6",
+    "--sender-burst",
+    "1000000",
+)
+
+
+@dataclass
+class Oracle:
+    """Sends to whatever listens on `port` and remembers. `port` changes with every restart."""
+
+    senders: int
+    seed: int
+    port: int = 0
+    batches: list[Batch] = field(default_factory=list)
+    answers: dict[str, int] = field(default_factory=lambda: {"stored": 0, "duplicate": 0, "none": 0})
+    surprises: list[str] = field(default_factory=list)
+    _given_up: bool = False
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def start(self) -> None:
+        for number in range(self.senders):
+            thread = threading.Thread(target=self._send_batches, args=[Random(self.seed * 1000 + number)])
+            thread.start()
+            self._threads.append(thread)
+
+    def finish(self, give_up: bool = False) -> None:
+        """Let every sender have its last batch acknowledged, unless nobody is left to do so."""
+        self._stop.set()
+        self._given_up = give_up
+        for thread in self._threads:
+            thread.join(60)
+            assert not thread.is_alive(), "a sender was never acknowledged"
+
+    def verdict(self, collector: Collector) -> list[str]:
+        """What is wrong, in words; empty if nothing is."""
+        reports = [report for batch in self.batches for report in batch.reports]
+        problems = list(self.surprises)
+        tallies = collector.tallies()
+        for metric in METRICS:
+            expected = count(metric, [report for report in reports if report.metric is metric])
+            got = tallies[metric.name] if metric.name in tallies else count(metric, [])
+            if got.num_reports != expected.num_reports:
+                problems.append(f"{metric.name}: counted {got.num_reports} reports, sent {expected.num_reports}")
+            elif got.epochs != expected.epochs:
+                problems.append(f"{metric.name}: as many reports, but other bits")
+        return problems
+
+    def _send_batches(self, random: Random) -> None:
+        connection: http.client.HTTPConnection | None = None
+        while not self._stop.is_set():
+            batch = random_batch(random, METRICS, time.time())
+            body = pack(batch)
+            twice = random.random() < 0.05
+            if twice:
+                other = threading.Thread(target=self._deliver_once_more, args=[body])
+                other.start()
+            connection = self._deliver(connection, body)
+            if twice:
+                other.join()
+            with self._lock:
+                self.batches.append(batch)
+            if random.random() < 0.05:
+                connection = self._deliver(connection, body)
+        if connection is not None:
+            connection.close()
+
+    def _deliver_once_more(self, body: bytes) -> None:
+        connection = self._deliver(None, body)
+        if connection is not None:
+            connection.close()
+
+    def _deliver(self, connection: http.client.HTTPConnection | None, body: bytes) -> http.client.HTTPConnection | None:
+        """Send until acknowledged."""
+        while True:
+            try:
+                if connection is None:
+                    connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+                connection.request("POST", "/v1/reports", body, {"Content-Type": MEDIA_TYPE})
+                answer = connection.getresponse()
+                document = json.loads(answer.read())
+            except (OSError, http.client.HTTPException, ValueError):
+                if connection is not None:
+                    connection.close()
+                connection = None
+                self.answers["none"] += 1
+                if self._given_up:
+                    return None
+                time.sleep(0.02)
+                continue
+            if answer.status == 200:
+                self.answers[document["status"]] += 1
+                return connection
+            if answer.status not in (429, 503, 507):
+                self.surprises.append(f"{answer.status} {document}")
+                return connection
+            time.sleep(0.05)
+
+
+def torment(folder: Path, kills: int, seed: int, after_kill=None, **options) -> tuple[list[str], Oracle]:
+    """Kill a collector -9 so many times under load; what the oracle says in the end, and the oracle."""
+    random = Random(seed)
+    oracle = Oracle(senders=16, seed=seed)
+    collector = Collector(folder, *FLAGS, **options)
+    oracle.port = collector.port
+    oracle.start()
+    for _ in range(kills):
+        time.sleep(random.uniform(0.05, 0.4))
+        collector.stop(9)
+        if after_kill is not None:
+            after_kill(random)
+        try:
+            collector = Collector(folder, *FLAGS, **options)
+        except AssertionError as error:
+            oracle.finish(give_up=True)
+            return [str(error)], oracle
+        oracle.port = collector.port
+    oracle.finish()
+    with collector:
+        return oracle.verdict(collector), oracle

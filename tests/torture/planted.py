@@ -1,0 +1,34 @@
+"""Runs a collector with a bug: `PLANTED_BUG=no-dedup python planted.py collect ...`. The oracle must notice each."""
+
+import os
+import sys
+import time
+
+from hubbub.collector import checkpoint, log, seen
+from tests.collector import launch
+
+
+def ack_before_sync() -> None:
+    log.Log.sync = lambda self: None
+
+
+def no_dedup() -> None:
+    seen.Seen.claim = lambda self, entry: None
+
+
+def two_transactions() -> None:
+    def save(self, snapshot):
+        with self._transaction():
+            self._save_position(snapshot)
+        time.sleep(0.02)
+        with self._transaction():
+            self._save_counts(snapshot)
+
+    checkpoint.Checkpoint.save = save
+
+
+BUGS = {"ack-before-sync": ack_before_sync, "no-dedup": no_dedup, "two-transactions": two_transactions}
+
+if __name__ == "__main__":
+    BUGS[os.environ["PLANTED_BUG"]]()
+    sys.exit(launch.main())
