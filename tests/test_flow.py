@@ -7,17 +7,23 @@ sum of coin tosses whose odds the registry promised, so the bounds on the estima
 from __future__ import annotations
 
 import json
+import time
 from fractions import Fraction
 from random import Random
 
 import pytest
 
+from hubbub.analysis.decode import decode
+from hubbub.analysis.present import table
+from hubbub.client import Client
 from hubbub.client.respond import respond
+from hubbub.collector.export import from_url
 from hubbub.protocol.encoding import ABSENT, DITHER_BITS, encode
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import Batch, Report, by_short_hash, from_json, pack, to_json, unpack
 from hubbub.protocol.tally import count
+from hubbub.simulations.server import running_collector
 from tests.chance import binomial_bounds
 
 EPOCH = 2967
@@ -121,3 +127,42 @@ def test_a_message_says_the_same_in_packed_bytes_and_in_json():
     batch, known = Batch.of(chance.randbytes(16), reports), by_short_hash(REGISTRY)
     assert list(unpack(pack(batch), known).reports) == reports
     assert from_json(json.dumps(to_json(batch)).encode(), known) == batch
+
+
+def test_one_record_travels_through_the_real_client_the_real_collector_and_the_real_decoder(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`record` in sixty installs of its own state each, a message each over HTTP, counted by a collector process, read
+    with its token, decoded to a table. All say yes, so the reports with the bit set are Binomial(60, q*)."""
+    monkeypatch.setenv("HUBBUB_MODE", "on")
+    installs, day = 60, 86_400
+    source = "app = 'flow'\nlifetime_epsilon = 60\n" + f"[metrics.dark_theme]\n{METRICS['dark_theme']}{TERMS}"
+    path = tmp_path / "metrics.toml"
+    path.write_text(source.replace('every = "week"', 'every = "day"'))
+    with running_collector(path, tmp_path / "data") as collector:
+        for install in range(installs):
+            now = [time.time() - 2 * day]
+            with Client(
+                path,
+                endpoint=collector.url,
+                state_dir=tmp_path / str(install),
+                background=False,
+                clock=lambda now=now: now[0],
+                send_delay=lambda span: 0.0,
+                random=Random(install).randbytes,
+            ) as client:
+                client.consent(True)
+                now[0] += day
+                client.record("dark_theme", True)
+                now[0] += day
+                assert client.flush()
+                assert client.status().counts["sent"] == 1
+        (tally,) = from_url(collector.url, collector.token, {})
+    assert tally.num_reports == installs
+    (counts,) = tally.epochs.values()
+    low, high = binomial_bounds(installs, float(tally.metric.noise.q_star), 1e-6)
+    assert low <= counts.bit_counts[0][0] <= high
+    decoding = decode(tally)
+    assert decoding.values == ("yes",)
+    assert bool(decoding.detected[0])
+    assert "dark_theme (flag)" in table(decoding)

@@ -272,6 +272,36 @@ def _everything(collector):
     return b"".join(path.read_bytes() for path in sorted(collector.data.rglob("*")) if path.is_file())
 
 
+def test_told_to_stop_it_answers_what_is_under_way_and_sends_new_requests_away(tmp_path):
+    """A body that is still arriving is waited for; another request on an open connection gets 503 and Retry-After."""
+    random = Random(7)
+    bodies = [pack(random_batch(random, list(REGISTRY), time.time())) for _ in range(2)]
+    with Collector(tmp_path) as collector:
+        under_way, idle = (socket.create_connection(("127.0.0.1", collector.port), timeout=10) for _ in range(2))
+        with under_way, idle:
+            under_way.sendall(_raw_post(bodies[0])[:-5])
+            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"200 OK" in idle.recv(4096)
+            collector.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            idle.sendall(_raw_post(bodies[1]))
+            refusal = idle.recv(4096)
+            under_way.sendall(bodies[0][-5:])
+            answer = under_way.recv(4096)
+        assert b"503 Service Unavailable" in refusal
+        assert b"Retry-After: " in refusal
+        assert b"urn:hubbub:problem:draining" in refusal
+        assert b'{"status": "stored"' in answer
+        assert collector.process.wait(timeout=10) == 0
+    with Collector(tmp_path) as again:
+        assert sum(tally.num_reports for tally in again.tallies().values()) == len(REGISTRY)
+
+
+def _raw_post(body):
+    head = f"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_tls_by_certificate_files(tmp_path):
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"

@@ -53,3 +53,8 @@ class Server(web.Server):  # type: ignore[type-arg,unused-ignore]
             oldest = next(idle, None)
             (transport if oldest is None else self._connections[oldest]).abort()
         super().connection_made(handler, transport)
+
+    @property
+    def busy(self) -> bool:
+        """Whether any connection has a request under way."""
+        return any(getattr(connection, "busy", False) for connection in self._connections)

@@ -9,6 +9,7 @@ import signal
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from hubbub.protocol.epoch import epoch_text
 from hubbub.protocol.rules import Invalid
 
 FAILED = 1
+_LAST_SECOND = 1.0
 
 
 def serve(settings: Settings, say: Callable[[str], None] = print, clock: Callable[[], float] = time.time) -> int:
@@ -134,7 +136,7 @@ async def _serve(
     await stop.wait()
     notices.info("stopping")
     app.draining = True
-    await runner.cleanup()  # stops accepting, lets what is on its way be answered
+    await _finish_requests(runner, settings.drain_seconds)
     await committer.drain()
     store.close()
     if failures:
@@ -146,10 +148,26 @@ async def _serve(
     return 0
 
 
+async def _finish_requests(runner: web.ServerRunner, seconds: float) -> None:
+    """Stop accepting, answer what is on its way.
+
+    Requests that were under way are waited for before aiohttp is told to shut down: from then on it reads no more, and
+    a body that is still arriving would be left without an answer. New requests on open connections get 503 meanwhile.
+    """
+    for site in list(runner.sites):
+        await site.stop()
+    assert isinstance(runner.server, Server)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while runner.server.busy:
+                await asyncio.sleep(0.02)
+    await runner.cleanup()
+
+
 async def _listen(app: App, settings: Settings, context: ssl.SSLContext | None) -> tuple[web.ServerRunner, int]:
     _allow_many_files()
     server = Server(app.handle, settings.max_connections, settings.request_seconds)
-    runner = web.ServerRunner(server, shutdown_timeout=settings.drain_seconds)
+    runner = web.ServerRunner(server, shutdown_timeout=_LAST_SECOND)
     await runner.setup()
     site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context, backlog=1024)
     await site.start()
