@@ -87,7 +87,7 @@ def run_demo(installs: int, processes: int, seed: int, out: TextIO, once: bool) 
             _vandalise(collector, seed)
             rows = list(read(collector, source, crowd))
             screen.show(_table(rows, installs, installs))
-            for line in _summary(rows, counts, collector, time.monotonic() - started):
+            for line in _summary(rows, counts, collector, time.monotonic() - started, once):
                 screen.say(line)
             if not once:
                 screen.say("\nThe collector goes on until you press Ctrl-C; the commands above can be tried meanwhile.")
@@ -201,7 +201,7 @@ def _figure(row: Row, x: float) -> str:
     return f"{x:.2f}" if row.number else f"{100 * x:.1f} %"
 
 
-def _summary(rows: list[Row], counts: Counter[str], collector: Collector, seconds: float) -> Iterator[str]:
+def _summary(rows: list[Row], counts: Counter[str], collector: Collector, seconds: float, once: bool) -> Iterator[str]:
     holding = sum(row.holds for row in rows)
     measures = collector.measures()
     refused = sum(number for name, number in measures.items() if name.startswith("hubbub_rejects_total"))
@@ -217,7 +217,10 @@ def _summary(rows: list[Row], counts: Counter[str], collector: Collector, second
     yield ""
     yield "  hubbub peek homepage https://news.example/ --metrics examples/metrics.toml"
     yield "  hubbub label examples/metrics.toml"
-    yield f"  hubbub export --url {collector.url} --token {collector.token} --out tallies"
+    if once:
+        yield "  hubbub init my-app"
+    else:  # there is still a collector to ask
+        yield f"  hubbub export --url {collector.url} --token {collector.token} --out tallies"
 
 
 def _wait_for_interrupt() -> None:
