@@ -268,10 +268,14 @@ class State:
 
 def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = NORMAL")
-    db.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's own cache
-    db.execute("PRAGMA secure_delete = ON")  # what was sent or forgotten is overwritten, not only unlinked
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's own cache
+        db.execute("PRAGMA secure_delete = ON")  # what was sent or forgotten is overwritten, not only unlinked
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
