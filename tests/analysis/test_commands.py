@@ -6,13 +6,14 @@ import csv
 import io
 import json
 from argparse import ArgumentParser
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from hubbub.analysis.commands import add_decode, run_decode
 from hubbub.protocol.rules import Invalid
-from hubbub.protocol.shape import Choice, Flag, String
+from hubbub.protocol.shape import Choice, Flag, Range, String
 from tests.analysis.test_rappor import write_files
 from tests.analysis.worlds import Strings, define, tally_of
 
@@ -75,6 +76,46 @@ def test_two_releases_are_compared(world, capsys):
     assert "no change seen" in out
 
 
+def test_a_comparison_is_written_as_tidy_rows(world, capsys):
+    decode(world / "flag2961.json", "--against", world / "flag2960.json", "--json")
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["difference"] == pytest.approx(row["estimate_after"] - row["estimate_before"])
+    assert (row["epochs_before"], row["epochs_after"], row["changed"]) == ("2026-W39", "2026-W40", False)
+    decode(world / "flag2961.json", "--against", world / "flag2960.json", "--format", "csv")
+    (same,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert list(same) == list(row)
+    assert float(same["p_value"]) == row["p_value"]
+
+
+def test_epochs_one_by_one_are_rows_and_a_chart_over_time(world, capsys):
+    both = (world / "flag2960.json", world / "flag2961.json")
+    alone = []
+    for path in both:
+        decode(path, "--format", "csv")
+        alone.append(capsys.readouterr().out.splitlines()[1])
+    decode(*both, "--by-epoch", "--format", "csv", "--chart", world / "time.svg")
+    assert capsys.readouterr().out.splitlines()[1:] == alone
+    assert "share of installs: yes" in (world / "time.svg").read_text()
+    decode(*both, "--privacy-chart", world / "privacy.svg")
+    assert "reports of one value" in (world / "privacy.svg").read_text()
+
+
+def test_any_range_and_any_quantile_of_a_distribution(world, capsys):
+    shape = Range(low=Fraction(0), high=Fraction(64), num_leaves=64, branching=4, unit="s")
+    tally = tally_of(define(shape, "4", "8"), [1_000] * 32 + [0] * 32 + [0], np.random.default_rng(3))
+    (world / "range.json").write_text(tally.to_json())
+    decode(world / "range.json", "--between", 0, 8, "--between", 40, 64, "--quantile", "0.99", "--json")
+    (found,) = json.loads(capsys.readouterr().out)
+    rows = {row["value"]: row for row in found["rows"]}
+    assert list(rows) == ["[0, 8) s", "[40, 64) s", "absent", "quantile 0.99"]
+    assert rows["[0, 8) s"]["low"] < 0.25 < rows["[0, 8) s"]["high"]
+    assert rows["[0, 8) s"]["detected"]
+    assert not rows["[40, 64) s"]["detected"]
+    assert rows["quantile 0.99"]["low"] <= 31.68 <= rows["quantile 0.99"]["high"]
+    with pytest.raises(Invalid, match=r"a bound must be an edge, .* got 0.4; the nearest is 0"):
+        decode(world / "range.json", "--between", 0.4, 8)
+
+
 def test_files_of_google_rappor(tmp_path, capsys):
     files = write_files(tmp_path, np.random.default_rng(2))
     assert decode("--rappor", *files, "--format", "rappor") == 0
@@ -97,7 +138,14 @@ def test_mistakes_are_refused_in_words(world):
         ([flag, page, "--chart", "x.png"], "--chart draws one metric, got 2"),
         ([flag, "--rappor", "a", "b", "c"], "--rappor takes its three files and neither tallies nor candidates"),
         ([flag, "--against", page], "--against: no tally of asked was given"),
-        ([flag, "--against", flag, "--json"], "--against prints a table, got --format json"),
+        ([flag, "--against", flag, "--format", "rappor"], "--against writes a table, csv or json, got --format rappor"),
+        ([flag, "--against", flag, "--by-epoch"], "--by-epoch and --against exclude each other"),
+        ([flag, "--value", "yes"], "--value says what --by-epoch --chart draws, got it without: 'yes'"),
+        ([flag, "--between", "0", "1"], "ranges and quantiles are for range metrics, asked is a flag"),
+        ([flag, "--between", "1", "1"], "a range's low end must be below its high end, got 1 and 1"),
+        ([flag, "--quantile", "1.5"], "a quantile must be above 0 and below 1, got 1.5"),
+        ([flag, page, "--privacy-chart", "x.svg"], "--privacy-chart draws one definition of one metric, got 2"),
+        (["--rappor", "a", "b", "c", "--by-epoch"], "--by-epoch and --privacy-chart need a TALLY"),
         ([flag, "--confidence", "2"], "confidence must be at least 0.5 and below 1, got 2.0"),
     ):
         with pytest.raises(Invalid, match=words):

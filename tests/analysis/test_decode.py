@@ -228,6 +228,25 @@ def test_options_and_tallies_that_do_not_fit_are_refused_in_words():
 # --- several definitions, corrections -----------------------------------------------------------------------------
 
 
+def test_ranges_of_two_definitions_are_decoded_together():
+    """A release that changed its epsilons: intervals of both crowds together cover the truth of both."""
+    shape = Range(low=Fraction(0), high=Fraction(16), num_leaves=16, branching=4)
+    metrics = [define(shape, "1", "3"), define(shape, "2", "4")]
+    crowds = [np.append((zipf(16) * 9_000).astype(int), 1_000), np.append((zipf(16) * 18_000).astype(int), 2_000)]
+    truth = sum(crowds)[:16] / sum(crowds).sum()
+    rng = np.random.default_rng(14)
+    hits = 0
+    for population in range(600):
+        found = decode([tally_of(metric, crowd, rng) for metric, crowd in zip(metrics, crowds, strict=True)])
+        leaf = population % 16  # one interval of each population: those of one share their reports
+        hits += bool(found.low[leaf] <= truth[leaf] <= found.high[leaf])
+    assert_binomial(hits, 600, 0.95)
+    assert power(600, 0.95, 0.85) > 0.999
+    other = define(Range(low=Fraction(0), high=Fraction(8), num_leaves=16, branching=4))
+    with pytest.raises(Invalid, match="definitions of a range decoded together must ask the same"):
+        decode([tally_of(metrics[0], crowds[0], rng), tally_of(other, crowds[0], rng)])
+
+
 def test_definitions_with_different_choices_are_stacked_by_name():
     rng = np.random.default_rng(4)
     old = tally_of(define(Choice(choices=("a", "b"), absent="a")), [60_000, 40_000], rng)

@@ -13,7 +13,7 @@ from hubbub.analysis.intervals import (
     Variance,
     adjust,
     interval_given_selection,
-    ratio_interval,
+    ratios,
     score_interval,
 )
 from tests.chance import assert_binomial, power
@@ -41,8 +41,8 @@ def test_for_a_perfect_wire_the_score_interval_is_wilsons():
 
 
 def test_a_ratio_to_what_may_be_nothing_has_no_interval():
-    low, high = ratio_interval(np.array([0.1]), 0.01, np.array([0.01]), np.array([0.0]), 0.01, 0.95)
-    assert (low[0], high[0]) == (-np.inf, np.inf)
+    found = ratios(np.array([0.1]), 0.01, np.array([0.01]), np.array([0.0]), 0.01, 0.95)
+    assert (found.low[0], found.high[0]) == (-np.inf, np.inf)
 
 
 def test_selected_values_keep_their_coverage_though_plain_intervals_lose_it():

@@ -13,7 +13,7 @@ from hubbub.analysis.best_guess import nearest_shares
 from hubbub.analysis.cells import Pool
 from hubbub.analysis.decoding import ABSENT, ANSWER, Array, Decoding, Diagnostics
 from hubbub.analysis.estimate import Shares, covariance_with, normal_p_value, shares
-from hubbub.analysis.intervals import exceeded_with, normal_interval, ratio_interval, score_interval
+from hubbub.analysis.intervals import exceeded_with, normal_interval, ratios, score_interval
 from hubbub.analysis.options import Options
 from hubbub.protocol.shape import Choice, Flag, Histogram
 
@@ -125,19 +125,15 @@ def _among_answered(rows: Columns, found: Shares, pools: Sequence[Pool], options
         variance_of_answered = float(covariance.sum())
     kept = [i for i, role in enumerate(rows.roles) if role != ABSENT]
     top, variance, covariance = found.estimate[kept], found.std_error[kept] ** 2, covariance[kept]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = top / answered
-        spread = variance - 2 * ratio * covariance + ratio**2 * variance_of_answered
-        std_error = np.sqrt(np.maximum(spread, 0)) / abs(answered)
-        best = rows.best_guess[kept] / max(float(rows.best_guess[kept].sum()), 1e-300)
-    low, high = ratio_interval(top, answered, variance, covariance, variance_of_answered, options.confidence)
+    best = rows.best_guess[kept] / max(float(rows.best_guess[kept].sum()), 1e-300)
+    among = ratios(top, answered, variance, covariance, variance_of_answered, options.confidence)
     return Columns(
         values=[rows.values[i] for i in kept],
         roles=[rows.roles[i] for i in kept],
-        estimate=ratio,
-        std_error=std_error,
-        low=low,
-        high=high,
+        estimate=among.estimate,
+        std_error=among.std_error,
+        low=among.low,
+        high=among.high,
         p_value=rows.p_value[kept],
         best_guess=best,
     )

@@ -22,7 +22,7 @@ from hubbub.analysis.intervals import (
     adjust,
     interval_given_selection,
     normal_interval,
-    ratio_interval,
+    ratios,
     score_interval,
 )
 from hubbub.analysis.options import Options
@@ -209,26 +209,22 @@ def _among_answered(rows: Columns, everyone: _Everyone, bars: Array, options: Op
     if options.estimand == "population":
         covariance = covariance + everyone.reports_sampling * share * (1 - min(max(answered, 0), 1))
     covariance[-1] = var_answered  # `other` is those who answered less all candidates, which are independent of it
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = top / answered
-        spread = np.maximum(variance - 2 * ratio * covariance + ratio**2 * var_answered, 0)
-        low, high = ratio_interval(top, answered, variance, covariance, var_answered, options.confidence)
-        best = rows.best_guess[kept] / max(float(np.sum(rows.best_guess[kept])), 1e-300)
-        std_error = np.sqrt(spread) / abs(answered)
+    best = rows.best_guess[kept] / max(float(np.sum(rows.best_guess[kept])), 1e-300)
+    among = ratios(top, answered, variance, covariance, var_answered, options.confidence)
     assert rows.low_selected is not None
     assert rows.high_selected is not None
     low_selected, high_selected = rows.low_selected[kept], rows.high_selected[kept]
     chosen = np.flatnonzero(~np.isnan(high_selected))
     low_selected[chosen], high_selected[chosen] = interval_given_selection(
-        ratio[chosen], std_error[chosen], bars[kept][chosen] / answered, options.confidence
+        among.estimate[chosen], among.std_error[chosen], bars[kept][chosen] / answered, options.confidence
     )
     return Columns(
         values=[rows.values[i] for i in kept],
         roles=[rows.roles[i] for i in kept],
-        estimate=ratio,
-        std_error=std_error,
-        low=low,
-        high=high,
+        estimate=among.estimate,
+        std_error=among.std_error,
+        low=among.low,
+        high=among.high,
         p_value=rows.p_value[kept],
         best_guess=best,
         low_selected=low_selected,

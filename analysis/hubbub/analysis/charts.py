@@ -105,11 +105,13 @@ def cdf_chart(decoding: Decoding) -> Any:
     return _finished(alt.layer(area, line, marks), decoding, height=280)
 
 
-def series_chart(decodings: Sequence[Decoding], value: str) -> Any:
-    """One value over epochs that were decoded one by one, with its interval."""
+def series_chart(decodings: Sequence[Decoding], value: str | None = None) -> Any:
+    """One value over epochs that were decoded one by one, with its interval; by default the one that says most."""
     alt = _altair()
     if not decodings:
         raise Invalid(["a time series needs at least one decoding, got none"])
+    if value is None:
+        value = _telling(decodings)
     rows = [(decoding, _row(decoding, value)) for decoding in decodings]
     percent = decodings[0].roles[rows[0][1]] != NUMBER
     data = [
@@ -196,6 +198,18 @@ def _altair() -> Any:
 
 def _unit(decoding: Decoding) -> str:
     return f" ({decoding.unit})" if decoding.unit else ""
+
+
+def _telling(decodings: Sequence[Decoding]) -> str:
+    """A distribution's middle, a mean's mean; of answers the largest over all epochs, which need not be in each."""
+    if decodings[0].tree is not None:
+        numbers = [v for v, role in zip(decodings[0].values, decodings[0].roles, strict=True) if role == NUMBER]
+        if numbers:
+            return numbers[len(numbers) // 2]
+    common = [value for value in decodings[0].values if all(value in decoding.values for decoding in decodings)]
+    if not common:
+        raise Invalid([f"the epochs of {decodings[0].metric} share no value to draw over time"])
+    return max(common, key=lambda value: sum(float(d.estimate[d.values.index(value)]) for d in decodings))
 
 
 def _row(decoding: Decoding, value: str) -> int:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hubbub.analysis.candidates import MOST_CANDIDATES
 from hubbub.analysis.compare import compare
 from hubbub.analysis.decode import decode
 from hubbub.analysis.decoding import Decoding
-from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, Options
-from hubbub.analysis.present import FORMATS, comparison_table, table, to_csv, to_json, write_parquet
+from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, QUANTILES, Options
+from hubbub.analysis.present import (
+    FORMATS,
+    comparison_table,
+    comparisons_to_json,
+    table,
+    to_csv,
+    to_json,
+    write_parquet,
+)
 from hubbub.analysis.rappor import decode_rappor, to_rappor
-from hubbub.protocol.rules import Invalid
+from hubbub.protocol.rules import Invalid, refuse
 from hubbub.protocol.tally import Tally
 
 
@@ -24,6 +32,8 @@ def add_decode(parser: ArgumentParser) -> None:
         "  hubbub decode dark_theme.json\n"
         "  hubbub decode homepage.json --candidates domains.txt --chart homepage.png\n"
         "  hubbub decode dark_theme.json --against released/dark_theme.json\n"
+        "  hubbub decode dark_theme.json --by-epoch --chart over_time.png\n"
+        "  hubbub decode latency.json --between 0 100 --quantile 0.5 --quantile 0.99\n"
         "  hubbub decode --rappor params.csv counts.csv map.csv --format rappor"
     )
     parser.add_argument("tallies", metavar="TALLY", nargs="*", help="tally files; epochs of one metric are pooled")
@@ -40,11 +50,31 @@ def add_decode(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--against", metavar="TALLY", action="append", default=[], help="compare with these, the before"
     )
+    parser.add_argument("--by-epoch", action="store_true", help="each epoch by itself; a chart shows it over time")
+    parser.add_argument("--value", help="what a chart over time shows (default: the largest)")
+    parser.add_argument(
+        "--between",
+        metavar=("LOW", "HIGH"),
+        type=float,
+        nargs=2,
+        action="append",
+        help="range metrics: the share of numbers in [LOW, HIGH), in place of evenly wide cells; may be repeated",
+    )
+    parser.add_argument(
+        "--quantile",
+        metavar="Q",
+        type=float,
+        action="append",
+        help="range metrics: the number below which the share Q of answers lies; may be repeated",
+    )
     parser.add_argument("--merge", action="store_true", help="add up tallies that hold the same epoch")
     parser.add_argument("--format", choices=FORMATS, default="table", help="how the result is written (default: table)")
     parser.add_argument("--json", action="store_const", dest="format", const="json", help="the same as --format json")
     parser.add_argument("--out", metavar="FILE", help="where to write; needed for parquet")
     parser.add_argument("--chart", metavar="FILE", help="draw the result: .png, .svg or .html")
+    parser.add_argument(
+        "--privacy-chart", metavar="FILE", help="draw what a growing number of reports of one value reveals at most"
+    )
     parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
     parser.add_argument("--estimand", choices=ESTIMANDS, default="reporting", help="whom the intervals speak of")
     parser.add_argument("--correction", choices=CORRECTIONS, default="bonferroni", help="for many values at once")
@@ -59,25 +89,42 @@ def run_decode(arguments: Namespace) -> int:
         correction=arguments.correction,
         exclude_absent=arguments.exclude_absent,
         fake_share=arguments.fake_share,
+        ranges=tuple((low, high) for low, high in arguments.between or ()),
+        quantiles=tuple(arguments.quantile or QUANTILES),
     )
+    refuse(_contradictions(arguments))
     decodings = _decodings(arguments, options)
     if arguments.chart:
         _draw(arguments, decodings)
+    if arguments.privacy_chart:
+        _draw_privacy(arguments)
     if arguments.against:
-        _print_comparisons(arguments, options, decodings)
-        return 0
-    _write(arguments, decodings)
+        _write_comparisons(arguments, options, decodings)
+    else:
+        _write(arguments, decodings)
     return 0
+
+
+def _contradictions(arguments: Namespace) -> Iterator[str]:
+    if arguments.rappor:
+        if arguments.tallies or arguments.candidates or arguments.against:
+            yield "--rappor takes its three files and neither tallies nor candidates"
+        if arguments.by_epoch or arguments.privacy_chart:
+            yield "--by-epoch and --privacy-chart need a TALLY: files of google/rappor say neither epochs nor metric"
+    elif not arguments.tallies:
+        yield "give at least one TALLY, or --rappor PARAMS COUNTS MAP"
+    if arguments.by_epoch and arguments.against:
+        yield "--by-epoch and --against exclude each other: a comparison has two sides"
+    if arguments.value is not None and not (arguments.by_epoch and arguments.chart):
+        yield f"--value says what --by-epoch --chart draws, got it without: {arguments.value!r}"
+    if arguments.against and arguments.format in ("parquet", "rappor"):
+        yield f"--against writes a table, csv or json, got --format {arguments.format}"
 
 
 def _decodings(arguments: Namespace, options: Options) -> list[Decoding]:
     if arguments.rappor:
-        if arguments.tallies or arguments.candidates or arguments.against:
-            raise Invalid(["--rappor takes its three files and neither tallies nor candidates"])
         params, counts, map_file = arguments.rappor
         return [decode_rappor(params, counts, map_file, options)]
-    if not arguments.tallies:
-        raise Invalid(["give at least one TALLY, or --rappor PARAMS COUNTS MAP"])
     return _decode_all(arguments.tallies, arguments, options)
 
 
@@ -88,16 +135,29 @@ def _decode_all(paths: Sequence[str], arguments: Namespace, options: Options) ->
     candidates = read_candidates(arguments.candidates, by_name)
     return [
         decode(
-            tallies,
+            some,
             candidates.get(name),
             confidence=options.confidence,
             estimand=options.estimand,
             correction=options.correction,
             exclude_absent=options.exclude_absent,
             fake_share=options.fake_share,
+            ranges=options.ranges,
+            quantiles=options.quantiles,
         )
         for name, tallies in by_name.items()
+        for some in (each_epoch(tallies) if arguments.by_epoch else [tallies])
     ]
+
+
+def each_epoch(tallies: Sequence[Tally]) -> list[list[Tally]]:
+    """The same counts epoch by epoch, in order; an epoch may hold reports of several definitions."""
+    epochs = sorted({epoch for tally in tallies for epoch in tally.epochs})
+    apart = [
+        [Tally(tally.metric, {epoch: tally.epochs[epoch]}) for tally in tallies if epoch in tally.epochs]
+        for epoch in epochs
+    ]
+    return apart or [list(tallies)]  # no reports at all are still a result
 
 
 def read_tallies(paths: Iterable[str], *, merge: bool = False) -> list[Tally]:
@@ -150,22 +210,40 @@ def read_lines(path: str) -> list[str]:
     return lines
 
 
-def _print_comparisons(arguments: Namespace, options: Options, decodings: Sequence[Decoding]) -> None:
-    if arguments.format != "table":
-        raise Invalid([f"--against prints a table, got --format {arguments.format}"])
+def _write_comparisons(arguments: Namespace, options: Options, decodings: Sequence[Decoding]) -> None:
     before = {decoding.metric: decoding for decoding in _decode_all(arguments.against, arguments, options)}
     for after in decodings:
         if after.metric not in before:
             raise Invalid([f"--against: no tally of {after.metric} was given"])
-        print(comparison_table(compare(before[after.metric], after)))
+    comparisons = [compare(before[after.metric], after) for after in decodings]
+    match arguments.format:
+        case "csv":
+            text = to_csv(comparisons)
+        case "json":
+            text = comparisons_to_json(comparisons)
+        case _:
+            text = "\n\n".join(map(comparison_table, comparisons)) + "\n"
+    _put(arguments, text)
 
 
 def _draw(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
-    if len(decodings) > 1:
-        raise Invalid([f"--chart draws one metric, got {len(decodings)}"])
-    from hubbub.analysis.charts import decoding_chart, save
+    metrics = {decoding.metric for decoding in decodings}
+    if len(metrics) > 1:
+        raise Invalid([f"--chart draws one metric, got {len(metrics)}"])
+    from hubbub.analysis.charts import decoding_chart, save, series_chart
 
-    save(decoding_chart(decodings[0]), arguments.chart)
+    chart = series_chart(decodings, arguments.value) if arguments.by_epoch else decoding_chart(decodings[0])
+    save(chart, arguments.chart)
+
+
+def _draw_privacy(arguments: Namespace) -> None:
+    metrics = {tally.metric.metric_hash: tally.metric for tally in read_tallies(arguments.tallies, merge=True)}
+    if len(metrics) > 1:
+        raise Invalid([f"--privacy-chart draws one definition of one metric, got {len(metrics)}"])
+    from hubbub.analysis.charts import epsilon_chart, save
+
+    (metric,) = metrics.values()
+    save(epsilon_chart(metric), arguments.privacy_chart)
 
 
 def _write(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
@@ -185,6 +263,10 @@ def _write(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
             text = to_rappor(decodings[0])
         case _:
             text = "\n\n".join(table(decoding) for decoding in decodings) + "\n"
+    _put(arguments, text)
+
+
+def _put(arguments: Namespace, text: str) -> None:
     if arguments.out:
         Path(arguments.out).write_text(text, encoding="utf-8")
     else:

@@ -8,16 +8,19 @@ assuming full overlap would cover the truth too rarely.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from hubbub.analysis.decoding import ANSWER, Decoding
+from hubbub.analysis.decoding import ANSWER, Decoding, epoch_span
 from hubbub.analysis.intervals import adjust, normal_interval
 from hubbub.protocol.rules import Invalid
 
 Array = npt.NDArray[np.float64]
+
+_NUMBERS = ("estimate_before", "estimate_after", "difference", "std_error", "low", "high", "p_value", "p_adjusted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,19 @@ class Comparison:
     def changed(self) -> npt.NDArray[np.bool_]:
         with np.errstate(invalid="ignore"):
             return np.asarray(self.p_adjusted <= 1 - self.after.confidence)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The tidy table, column by column; what is not known is None."""
+        size = len(self.values)
+        found: dict[str, list[Any]] = {
+            "metric": [self.after.metric] * size,
+            "epochs_before": [epoch_span(self.before.epochs)] * size,
+            "epochs_after": [epoch_span(self.after.epochs)] * size,
+            "value": list(self.values),
+        }
+        for name in _NUMBERS:
+            found[name] = [float(x) if np.isfinite(x) else None for x in getattr(self, name)]
+        return found | {"changed": [bool(changed) for changed in self.changed]}
 
 
 def compare(before: Decoding, after: Decoding) -> Comparison:

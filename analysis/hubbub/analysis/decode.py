@@ -16,7 +16,7 @@ from hubbub.analysis.cells import Pool, pool
 from hubbub.analysis.decoding import Decoding
 from hubbub.analysis.distributions import decode_distribution
 from hubbub.analysis.means import decode_mean
-from hubbub.analysis.options import Options
+from hubbub.analysis.options import QUANTILES, Options
 from hubbub.analysis.threads import one_thread
 from hubbub.protocol.rules import refuse
 from hubbub.protocol.shape import Mean, Range, String
@@ -32,6 +32,8 @@ def decode(
     correction: str = "bonferroni",
     exclude_absent: bool = False,
     fake_share: float = 0.01,
+    ranges: Sequence[tuple[float, float]] = (),
+    quantiles: Sequence[float] = QUANTILES,
 ) -> Decoding:
     """Estimate every value of a metric.
 
@@ -39,8 +41,9 @@ def decode(
     stacked, each with its own noise. `candidates` are the strings to look for, for `string` metrics.
 
     `estimand` says of whom the intervals speak: of the installs that reported ("reporting"), or of the population they
-    are a random sample of ("population"). `exclude_absent` gives shares among those who answered. Raises `Invalid`
-    for tallies that do not belong together and options that do not exist.
+    are a random sample of ("population"). `exclude_absent` gives shares among those who answered. Of a `range` metric,
+    `ranges` are the [low, high) to give shares of, in place of evenly wide cells, and `quantiles` the numbers to give
+    beside them. Raises `Invalid` for tallies that do not belong together and options that do not exist.
     """
     options = Options(
         confidence=confidence,
@@ -48,9 +51,11 @@ def decode(
         correction=correction,
         exclude_absent=exclude_absent,
         fake_share=fake_share,
+        ranges=tuple(ranges),
+        quantiles=tuple(quantiles),
     )
     tallies = [tally] if isinstance(tally, Tally) else list(tally)
-    refuse(_disagreements(tallies, candidates))
+    refuse(_disagreements(tallies, candidates, options))
     pools = [pool(one) for one in tallies]
     with one_thread(), np.errstate(under="ignore"):
         return _decode(pools, candidates, options)
@@ -68,7 +73,7 @@ def _decode(pools: list[Pool], candidates: Iterable[str] | None, options: Option
             return decode_answers(pools, options)
 
 
-def _disagreements(tallies: Sequence[Tally], candidates: Iterable[str] | None) -> Iterable[str]:
+def _disagreements(tallies: Sequence[Tally], candidates: Iterable[str] | None, options: Options) -> Iterable[str]:
     if not tallies:
         yield "decode needs at least one tally, got none"
         return
@@ -86,3 +91,5 @@ def _disagreements(tallies: Sequence[Tally], candidates: Iterable[str] | None) -
         yield f"each definition must come once; merge the tallies of {first.name} {repeated} first"
     if candidates is not None and first.kind != "string":
         yield f"candidates are for string metrics, {first.name} is a {first.kind}"
+    if (options.ranges or options.quantiles != QUANTILES) and first.kind != "range":
+        yield f"ranges and quantiles are for range metrics, {first.name} is a {first.kind}"

@@ -9,29 +9,24 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis.answers import odd_ones
-from hubbub.analysis.assemble import Columns, assemble, attack_radius
+from hubbub.analysis.assemble import Columns, assemble, attack_radius, require_same_shape
 from hubbub.analysis.cells import Pool
 from hubbub.analysis.decoding import ABSENT, ANSWER, NUMBER, Array, Decoding, Diagnostics
 from hubbub.analysis.estimate import finite_population, normal_p_value
 from hubbub.analysis.intervals import exceeded_with, normal_interval
 from hubbub.analysis.options import Options
 from hubbub.analysis.ranges import Tree
-from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import Range
 
-QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _MOST_ROWS = 64
 
 
 def decode_distribution(pools: Sequence[Pool], options: Options) -> Decoding:
-    if len(pools) > 1:
-        raise Invalid(
-            [f"definitions of a range cannot be decoded together, got {len(pools)} of {pools[0].metric.name}"]
-        )
-    (pool,) = pools
-    shape = pool.metric.shape
+    require_same_shape(pools)
+    shape = pools[0].metric.shape
     assert isinstance(shape, Range)
-    tree = Tree.of(shape, pool.cohorts, finite_population(pools, options.estimand), options.confidence)
+    definitions = [pool.cohorts for pool in pools]
+    tree = Tree.of(shape, definitions, finite_population(pools, options.estimand), options.confidence)
     rows = _rows(tree, options)
     levels = _level_p_values(tree)
     tests = max(1, sum(role == ANSWER for role in rows.roles))
@@ -49,7 +44,7 @@ def decode_distribution(pools: Sequence[Pool], options: Options) -> Decoding:
             fake_share=options.fake_share,
             hidden_heavy_share=0.0,
         ),
-        noise_floor=_floor(tree, tests, options),
+        noise_floor=_floor(tree, tests, options) if not options.ranges else np.nan,
         notes=_notes(tree),
         tree=tree,
         answered_only=options.exclude_absent,
@@ -57,22 +52,22 @@ def decode_distribution(pools: Sequence[Pool], options: Options) -> Decoding:
 
 
 def _rows(tree: Tree, options: Options) -> Columns:
-    """The finest level of at most 64 cells, then `absent`, then quantiles of those who answered."""
-    cells = _cells(tree)
+    """The ranges asked for, or the finest level of at most 64 cells; `absent`; quantiles of those who answered."""
+    cells = list(options.ranges) or _cells(tree)
     of = "answered" if options.exclude_absent else "all"
     shown = tree.shares(cells, of=of)
     null = tree.shares_if_empty(cells)
-    guess = tree.best_guess.reshape(len(cells), -1).sum(axis=1)
-    answered = float(guess.sum())
+    guess = tree.sums(tree.best_guess, cells)
+    answered = float(tree.best_guess.sum())
     unit = f" {tree.shape.unit}" if tree.shape.unit else ""
     names = [f"[{low:g}, {high:g}){unit}" for low, high in cells]
     absent = _absent(tree, options)
-    quantiles = tree.quantiles(list(QUANTILES))
+    quantiles = tree.quantiles(list(options.quantiles))
     show_absent = 0 if options.exclude_absent else 1
-    every = tree.leaves.reshape(len(cells), -1).sum(axis=1)
+    every = tree.sums(tree.leaves, cells)
     return Columns(
-        values=[*names, *["absent"] * show_absent, *(f"quantile {q:g}" for q in QUANTILES)],
-        roles=[*[ANSWER] * len(cells), *[ABSENT] * show_absent, *[NUMBER] * len(QUANTILES)],
+        values=[*names, *["absent"] * show_absent, *(f"quantile {q:g}" for q in options.quantiles)],
+        roles=[*[ANSWER] * len(cells), *[ABSENT] * show_absent, *[NUMBER] * len(options.quantiles)],
         estimate=np.concatenate([shown.estimate, absent[0][:show_absent], quantiles.estimate]),
         std_error=np.concatenate([shown.std_error, absent[1][:show_absent], quantiles.std_error]),
         low=np.concatenate([shown.low, absent[2][:show_absent], quantiles.low]),
@@ -81,7 +76,7 @@ def _rows(tree: Tree, options: Options) -> Columns:
             [
                 normal_p_value(every, null),
                 normal_p_value(absent[0], absent[1])[:show_absent],
-                np.full(len(QUANTILES), np.nan),
+                np.full(len(options.quantiles), np.nan),
             ]
         ),
         best_guess=np.concatenate(
@@ -117,20 +112,20 @@ def _level_p_values(tree: Tree) -> Array:
     """Chi-square of each level's counts against the joint fit, with the moments its residuals really have
     (Satterthwaite 1946): the fit follows a level's own counts in some directions and not in others."""
     levels = tree.levels
-    p_values = np.full(len(levels.cohorts), np.nan)
-    if not levels.identified or sum(cohort.reports > 0 for cohort in levels.cohorts) < 2:
+    p_values = np.full(len(levels.levels), np.nan)
+    if not levels.identified or sum(level.reports > 0 for level in levels.levels) < 2:
         return p_values
-    for level, cohort in enumerate(levels.cohorts):
-        if not cohort.reports:
+    for level, cells in enumerate(levels.levels):
+        if not cells.reports:
             continue
-        width = len(levels.shares[level])
+        width = len(cells.shares)
         fitted = tree.leaves.reshape(width, -1).sum(axis=1)
         guess = tree.best_guess.reshape(width, -1).sum(axis=1)
-        variance = cohort.floor + cohort.slope * guess + cohort.sampling * guess * (1 - guess)
+        variance = cells.floor + cells.slope * guess + cells.sampling * guess * (1 - guess)
         left, count = levels.residual_parts(level)
         mean, spread = float(np.sum(count * left)), float(np.sum(count * left**2))
         if mean > 1e-6:
-            squares = float(np.sum((levels.shares[level] - fitted) ** 2 / variance))
+            squares = float(np.sum((cells.shares - fitted) ** 2 / variance))
             p_values[level] = float(stats.chi2.sf(squares * mean / spread, mean**2 / spread))
     return p_values
 
@@ -138,5 +133,5 @@ def _level_p_values(tree: Tree) -> Array:
 def _notes(tree: Tree) -> list[str]:
     if not tree.levels.identified:
         return ["No report came from the finest level: the cells cannot be told apart."]
-    empty = [c for c, cohort in enumerate(tree.levels.cohorts) if not cohort.reports]
+    empty = [i for i, level in enumerate(tree.levels.levels) if not level.reports]
     return [f"No report came from level{'s' * (len(empty) > 1)} {', '.join(map(str, empty))}."] if empty else []

@@ -66,21 +66,35 @@ def normal_interval(
     return estimate - reach, estimate + reach
 
 
-def ratio_interval(
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """Shares of a part of all installs, with their intervals."""
+
+    estimate: Array
+    std_error: Array
+    low: Array
+    high: Array
+
+
+def ratios(
     top: Array, bottom: float, var_top: Array, covariance: Array, var_bottom: float, confidence: float
-) -> tuple[Array, Array]:
-    """Interval for top / bottom by Fieller (1954): all ratios r for which top - r bottom is not surprising.
+) -> Ratios:
+    """top / bottom, each with its interval by Fieller (1954): all ratios r for which top - r bottom is not surprising.
 
     Where the bottom itself may be nothing, no ratio can be excluded and the interval is the whole line.
     """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = top / bottom
+        spread = var_top - 2 * ratio * covariance + ratio**2 * var_bottom
+        std_error = np.sqrt(np.maximum(spread, 0)) / abs(bottom)
     z2 = critical(confidence) ** 2
     a = bottom**2 - z2 * var_bottom
     if not a > 0:
-        return np.full_like(top, -np.inf), np.full_like(top, np.inf)
+        return Ratios(ratio, std_error, np.full_like(top, -np.inf), np.full_like(top, np.inf))
     b = top * bottom - z2 * covariance
     c = top**2 - z2 * var_top
     root = np.sqrt(np.maximum(b**2 - a * c, 0))
-    return (b - root) / a, (b + root) / a
+    return Ratios(ratio, std_error, (b - root) / a, (b + root) / a)
 
 
 def interval_given_selection(

@@ -9,6 +9,7 @@ from hubbub.protocol.rules import refuse
 
 ESTIMANDS = ("reporting", "population")
 CORRECTIONS = ("bonferroni", "benjamini-hochberg")
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,8 @@ class Options:
     correction: str = "bonferroni"
     exclude_absent: bool = False
     fake_share: float = 0.01
+    ranges: tuple[tuple[float, float], ...] = ()
+    quantiles: tuple[float, ...] = QUANTILES
 
     def __post_init__(self) -> None:
         refuse(self._broken_rules())
@@ -31,6 +34,12 @@ class Options:
             yield f"correction must be one of {', '.join(CORRECTIONS)}, got {self.correction!r}"
         if not 0 <= self.fake_share < 1:
             yield f"fake_share must be at least 0 and below 1, got {self.fake_share}"
+        for low, high in self.ranges:
+            if not low < high:
+                yield f"a range's low end must be below its high end, got {low:g} and {high:g}"
+        for quantile in self.quantiles:
+            if not 0 < quantile < 1:
+                yield f"a quantile must be above 0 and below 1, got {quantile:g}"
 
     @property
     def alpha(self) -> float:

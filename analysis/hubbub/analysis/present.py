@@ -148,12 +148,14 @@ def html_table(decoding: Decoding, most: int = SHOWN) -> str:
     )
 
 
-def to_csv(decodings: Sequence[Decoding]) -> str:
+def to_csv(tables: Sequence[Decoding] | Sequence[Comparison]) -> str:
+    """Tidy rows, all tables under one header."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for decoding in decodings:
-        for cells in zip(*decoding.columns().values(), strict=True):
+    for number, columns in enumerate(table.columns() for table in tables):
+        if number == 0:
+            writer.writerow(columns)
+        for cells in zip(*columns.values(), strict=True):
             writer.writerow([_csv_cell(cell) for cell in cells])
     return out.getvalue()
 
@@ -161,6 +163,16 @@ def to_csv(decodings: Sequence[Decoding]) -> str:
 def to_json(decodings: Sequence[Decoding]) -> str:
     """One object for each metric: the facts of the whole, then the rows."""
     return json.dumps([_json_of(decoding) for decoding in decodings], indent=1, ensure_ascii=False) + "\n"
+
+
+def comparisons_to_json(comparisons: Sequence[Comparison]) -> str:
+    """Tidy rows of all comparisons: after minus before."""
+    rows = [
+        dict(zip(columns, cells, strict=True))
+        for columns in (comparison.columns() for comparison in comparisons)
+        for cells in zip(*columns.values(), strict=True)
+    ]
+    return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
 
 
 def write_parquet(decodings: Sequence[Decoding], path: str) -> None:

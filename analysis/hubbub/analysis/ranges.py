@@ -1,6 +1,7 @@
 """Numbers through a tree: any range, the distribution function and quantiles, from levels of unequal size.
 
-Each cohort reports one level of a B-ary tree over the cells of the range. Least squares makes parents the sum of
+Each cohort reports one level of a B-ary tree over the cells of the range; where a metric was redefined, the cohorts of
+a level are joined by precision, each with its own noise. Least squares makes parents the sum of
 their children in two passes (Hay et al. 2010), here for levels with different numbers of reporters: upwards each node
 joins its own count with the sum of its children's, by precision; downwards what a family disagrees with its parent is
 shared out evenly. The root is not asked: `absent` is outside the tree, so the tree's total is itself estimated.
@@ -11,6 +12,7 @@ cells, and from these its variance follows exactly, whatever the levels hold.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +20,7 @@ import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
 from hubbub.analysis.cells import Cohort
-from hubbub.analysis.intervals import critical, ratio_interval
+from hubbub.analysis.intervals import critical, ratios
 from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import Range
 
@@ -36,31 +38,70 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """The cells of one level; each has variance floor + slope g + sampling g (1 - g) at its true share g."""
+
+    shares: Array
+    floor: float
+    slope: float
+    sampling: float
+    reports: float
+
+    @classmethod
+    def of(cls, cohorts: Sequence[Cohort]) -> Level:
+        """The cohorts that asked this level, one of each definition, weighed by a precision that no share decides."""
+        told = [cohort for cohort in cohorts if cohort.reports]
+        if not told:
+            return cls(shares=np.zeros(len(cohorts[0].ones)), floor=np.inf, slope=0.0, sampling=np.inf, reports=0.0)
+        weight = np.array([1 / (cohort.floor or cohort.sampling) for cohort in told])
+        weight /= weight.sum()
+        floor, slope, sampling = (
+            float(np.sum(weight**2 * [getattr(cohort, name) for cohort in told]))
+            for name in ("floor", "slope", "sampling")
+        )
+        return cls(
+            shares=np.sum([w * cohort.shares for w, cohort in zip(weight, told, strict=True)], axis=0),
+            floor=floor,
+            slope=slope,
+            sampling=sampling,
+            reports=sum(cohort.reports for cohort in told),
+        )
+
+    @property
+    def precision(self) -> float:
+        """Of a cell that nobody is in; a wire that never lies leaves the sampling alone."""
+        return 1 / (self.floor or self.sampling) if self.reports else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Levels:
-    """The least-squares problem of a tree: shares of every level and the precision of each level's cells."""
+    """The least-squares problem of a tree: every level, the coarsest first."""
 
     branching: int
-    shares: tuple[Array, ...]
-    cohorts: tuple[Cohort, ...]
+    levels: tuple[Level, ...]
     own: tuple[float, ...]
     """How much of a node's joined estimate is its own count; the rest comes from its children."""
 
     @classmethod
-    def of(cls, branching: int, cohorts: tuple[Cohort, ...]) -> Levels:
-        shares = tuple(np.nan_to_num(cohort.shares) for cohort in cohorts)
+    def of(cls, branching: int, definitions: Sequence[Sequence[Cohort]]) -> Levels:
+        """From the cohorts of each definition, a cohort a level."""
+        levels = tuple(Level.of(cohorts) for cohorts in zip(*definitions, strict=True))
         own: list[float] = []
         below = 0.0
-        for cohort in reversed(cohorts):
-            precision = 1 / (cohort.floor or cohort.sampling) if cohort.reports else 0.0
-            joined = precision + below / branching
-            own.append(precision / joined if joined else np.nan)
+        for level in reversed(levels):
+            joined = level.precision + below / branching
+            own.append(level.precision / joined if joined else np.nan)
             below = joined
-        return cls(branching=branching, shares=shares, cohorts=cohorts, own=tuple(reversed(own)))
+        return cls(branching=branching, levels=levels, own=tuple(reversed(own)))
+
+    @property
+    def shares(self) -> tuple[Array, ...]:
+        return tuple(level.shares for level in self.levels)
 
     @property
     def identified(self) -> bool:
         """Whether the leaves are told apart at all: their own level must have been asked."""
-        return bool(self.cohorts[-1].reports)
+        return bool(self.levels[-1].reports)
 
     def leaves(self) -> Array:
         """The least-squares estimate of each leaf."""
@@ -100,7 +141,7 @@ class Levels:
         precision falling by the branching at each step; what this level contributes is fitted away.
         """
         b = self.branching
-        precision = np.array([1 / (c.floor or c.sampling) if c.reports else 0.0 for c in self.cohorts])
+        precision = np.array([each.precision for each in self.levels])
         left, count = [], []
         for j in range(level + 1):
             told = precision[j:] / float(b) ** np.arange(len(precision) - j)
@@ -131,11 +172,11 @@ class Levels:
     ) -> Array:
         """Cov(query a, query b), row by row."""
         total: Array = -finite * (_dots(query_a * query_b, guess) - _dots(query_a, guess) * _dots(query_b, guess))
-        for x, y, cohort in zip(a, b, self.cohorts, strict=True):
-            if cohort.reports:
+        for x, y, level in zip(a, b, self.levels, strict=True):
+            if level.reports:
                 share = guess.reshape(len(guess), x.shape[1], -1).sum(axis=2)
-                total = total + _dots(x * y, cohort.floor + (cohort.slope + cohort.sampling) * share)
-                total = total - cohort.sampling * _dots(x, share) * _dots(y, share)
+                total = total + _dots(x * y, level.floor + (level.slope + level.sampling) * share)
+                total = total - level.sampling * _dots(x, share) * _dots(y, share)
         return total
 
 
@@ -174,8 +215,8 @@ class Tree:
     confidence: float
 
     @classmethod
-    def of(cls, shape: Range, cohorts: tuple[Cohort, ...], finite: float, confidence: float) -> Tree:
-        levels = Levels.of(shape.branching, cohorts)
+    def of(cls, shape: Range, definitions: Sequence[Sequence[Cohort]], finite: float, confidence: float) -> Tree:
+        levels = Levels.of(shape.branching, definitions)
         leaves = levels.leaves() if levels.identified else np.full(shape.num_leaves, np.nan)
         return cls(shape=shape, levels=levels, leaves=leaves, finite=finite, confidence=confidence)
 
@@ -201,14 +242,18 @@ class Tree:
         place = (number - low) / (high - low) * self.shape.num_leaves
         if not (abs(place - round(place)) < 1e-6 and 0 <= round(place) <= self.shape.num_leaves):
             width = (high - low) / self.shape.num_leaves
-            raise Invalid(
-                [f"a bound must be an edge, {low:g} + i x {width:g} with i <= {self.shape.num_leaves}, got {number:g}"]
-            )
+            rule = f"{low:g} + i x {width:g} with i <= {self.shape.num_leaves}"
+            nearest = low + min(max(round(place), 0), self.shape.num_leaves) * width
+            raise Invalid([f"a bound must be an edge, {rule}, got {number:g}; the nearest is {nearest:g}"])
         return round(place)
 
     def shares(self, ranges: list[tuple[float, float]], *, of: str = "answered") -> Band:
         """The shares of numbers in [low, high) for each of `ranges`, of those who `answered` or of `all` installs."""
         return self._band(np.array([low for low, _ in ranges]), self._queries(ranges), of)
+
+    def sums(self, leaves: Array, ranges: list[tuple[float, float]]) -> Array:
+        """What these leaves hold in each of the ranges."""
+        return self._queries(ranges) @ leaves
 
     def _queries(self, ranges: list[tuple[float, float]]) -> Array:
         queries = np.zeros((len(ranges), self.shape.num_leaves))
@@ -234,8 +279,9 @@ class Tree:
     def quantiles(self, probabilities: list[float]) -> Band:
         """The numbers below which these shares of those who answered lie.
 
-        The interval holds every edge x at which F(x) - q T, the share below x less q times those who answered, is
-        within its noise of 0, widened to the cells around: it is as fine as the tree's leaves, and never finer.
+        A cell may hold the quantile unless F(x) - q T, the share below x less q times those who answered, is surely
+        above 0 at its lower edge or surely below 0 at its upper one. The interval reaches from the first such cell to
+        the last: it is as fine as the tree's leaves, and never finer.
         """
         wrong = [q for q in probabilities if not 0 < q < 1]
         if wrong:
@@ -250,8 +296,7 @@ class Tree:
         rows = []
         for q in probabilities:
             first, last = self._plausible(q, coarse, spread)
-            low, high = edges[max(first - 1, 0)], edges[min(last + 1, len(edges) - 1)]
-            rows.append((_inverse(guess, edges, q), float(low), float(high)))
+            rows.append((_inverse(guess, edges, q), float(edges[first]), float(edges[last])))
         estimate, low_ends, high_ends = (np.array(column) for column in zip(*rows, strict=True))
         std_error = (high_ends - low_ends) / (2 * critical(self.confidence))
         return Band(np.array(probabilities), estimate, std_error, low_ends, high_ends)
@@ -262,29 +307,34 @@ class Tree:
         return self.levels.spread(queries, self.best_guess, self.finite)
 
     def _plausible(self, q: float, coarse: npt.NDArray[np.int64], spread: Spread) -> tuple[int, int]:
-        """The first and the last edge that q may lie at: among a few edges, then between two by halving."""
+        """The first and the last edge of the cells that q may lie in: among coarse cells, then inside by halving."""
         below = np.concatenate([[0.0], np.cumsum(self.leaves)]) - q * self.total
         z = critical(self.confidence)
 
-        def accepted(ends: npt.NDArray[np.int64], of: Spread) -> npt.NDArray[np.bool_]:
+        def deviations(ends: npt.NDArray[np.int64], of: Spread) -> Array:
             # F(x) - q T is one linear form: its variance needs no delta method.
             variance = of.variance - 2 * q * of.covariance_with_total + q**2 * of.variance_of_total
-            return np.asarray(np.abs(below[ends]) <= z * np.sqrt(np.maximum(variance, 0)))
+            return np.asarray(below[ends] / np.sqrt(np.maximum(variance, 1e-300)))
 
-        def halve(outside: int, inside: int) -> int:
-            while abs(inside - outside) > 1:
-                middle = np.array([(outside + inside) // 2])
-                if accepted(middle, self._spread_below(middle))[0]:
-                    inside = int(middle[0])
+        def halve(surely: int, perhaps: int, sign: int) -> int:
+            """The last edge, coming from `perhaps`, at which the sign is not sure."""
+            while abs(perhaps - surely) > 1:
+                middle = np.array([(surely + perhaps) // 2])
+                if sign * deviations(middle, self._spread_below(middle))[0] > z:
+                    surely = int(middle[0])
                 else:
-                    outside = int(middle[0])
-            return inside
+                    perhaps = int(middle[0])
+            return perhaps
 
-        kept = coarse[accepted(coarse, spread)]
-        crossing = int(np.argmin(np.abs(below)))
-        first, last = (int(kept[0]), int(kept[-1])) if len(kept) else (crossing, crossing)
-        step = int(coarse[1] - coarse[0])
-        return halve(max(first - step, -1), first), halve(min(last + step, self.shape.num_leaves + 1), last)
+        found = deviations(coarse, spread)
+        under, above = found < -z, found > z
+        kept = np.flatnonzero(~under[1:] & ~above[:-1])
+        first, last = int(coarse[kept[0]]), int(coarse[kept[-1] + 1])
+        if under[kept[0]]:
+            first = halve(first, int(coarse[kept[0] + 1]), -1) - 1
+        if above[kept[-1] + 1]:
+            last = halve(last, int(coarse[kept[-1]]), 1) + 1
+        return first, last
 
     def _band(self, points: Array, queries: Array, of: str) -> Band:
         if of not in ("answered", "all"):
@@ -298,9 +348,7 @@ class Tree:
             std_error = np.sqrt(np.maximum(spread.variance, 0))
             reach = critical(self.confidence) * std_error
             return Band(points, share, std_error, share - reach, share + reach)
-        ratio = share / self.total
-        relative = spread.variance - 2 * ratio * spread.covariance_with_total + ratio**2 * spread.variance_of_total
-        low, high = ratio_interval(
+        among = ratios(
             share, self.total, spread.variance, spread.covariance_with_total, spread.variance_of_total, self.confidence
         )
-        return Band(points, ratio, np.sqrt(np.maximum(relative, 0)) / abs(self.total), low, high)
+        return Band(points, among.estimate, among.std_error, among.low, among.high)
