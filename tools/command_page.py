@@ -47,6 +47,8 @@ def _spelling(action: argparse.Action) -> str:
     shown = action.metavar or (
         "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
     )
+    if isinstance(shown, tuple):
+        shown = " ".join(shown)
     if not action.option_strings:
         return str(shown)
     takes = action.nargs != 0
