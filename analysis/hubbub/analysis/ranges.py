@@ -228,9 +228,12 @@ class Tree:
     @property
     def best_guess(self) -> Array:
         """The leaves' shares under the nearest distribution function that rises and stays within [0, 1]."""
-        rising = isotonic_regression(np.cumsum(np.nan_to_num(self.leaves))).x
-        guess: Array = np.diff(np.clip(rising, 0, 1), prepend=0)
+        guess: Array = np.diff(np.clip(self._rising(), 0, 1), prepend=0)
         return guess
+
+    def _rising(self) -> Array:
+        """The nearest distribution function that rises, at the upper edge of each leaf."""
+        return np.asarray(isotonic_regression(np.cumsum(np.nan_to_num(self.leaves))).x)
 
     def edges(self) -> Array:
         """The num_leaves + 1 ends of the leaves, in the metric's unit."""
@@ -307,8 +310,12 @@ class Tree:
         return self.levels.spread(queries, self.best_guess, self.finite)
 
     def _plausible(self, q: float, coarse: npt.NDArray[np.int64], spread: Spread) -> tuple[int, int]:
-        """The first and the last edge of the cells that q may lie in: among coarse cells, then inside by halving."""
-        below = np.concatenate([[0.0], np.cumsum(self.leaves)]) - q * self.total
+        """The first and the last edge of the cells that q may lie in: among coarse cells, then inside by halving.
+
+        F is taken as the nearest rising function: it is nearer to the truth than the plain sums, and a dip of these far
+        out in a tail, where F hardly changes, does not stretch the interval to there.
+        """
+        below = np.concatenate([[0.0], self._rising()]) - q * self.total
         z = critical(self.confidence)
 
         def deviations(ends: npt.NDArray[np.int64], of: Spread) -> Array:
