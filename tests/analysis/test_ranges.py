@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import decode
-from hubbub.analysis.cells import Cohort, Wire, pool
-from hubbub.analysis.ranges import Levels, Tree
+from hubbub.analysis.cells import Cohort, Wire
+from hubbub.analysis.ranges import Levels
 from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import Range
 from tests.analysis.worlds import define, tally_of, zipf
@@ -99,30 +99,50 @@ def test_any_range_of_a_large_tree_has_the_variance_of_the_literature():
     assert variance / cell == pytest.approx(26.6, rel=0.10)
 
 
-@pytest.mark.parametrize("estimand", ["reporting", "population"])
-@pytest.mark.parametrize("spread", ["a long tail", "a sharp end"])
-def test_quantile_intervals_cover(estimand, spread):
-    """Cells are whole, so intervals are too wide rather than too narrow: at least 95 %. Where all numbers lie below
-    some cell, the distribution passes a high quantile within a single cell."""
+LEAVES = np.arange(64)
+SPREADS = {
+    "a long tail": zipf(64, 0.7),
+    "a sharp end": np.repeat([1.0, 0.0], 32),  # a high quantile is passed within a single cell
+    "a bell": np.exp(-(((LEAVES - 20) / 8) ** 2)),
+    "two bells": np.exp(-(((LEAVES - 10) / 2) ** 2)) + 0.3 * np.exp(-(((LEAVES - 50) / 4) ** 2)),
+}
+ASKED = [0.01, 0.1, 0.5, 0.9, 0.99]
+
+
+def quantile_hits(spread: str, estimand: str, populations: int) -> tuple[int, int]:
+    """How many intervals hold the whole cell in which the quantile lies."""
     rng = np.random.default_rng(12)
     shape = Range(low=Fraction(0), high=Fraction(64), num_leaves=64, branching=4)
     metric = define(shape, "2", "4") if spread == "a long tail" else define(shape, "4", "8")
-    shares = zipf(64, 0.7) if spread == "a long tail" else np.repeat([1 / 32, 0], 32)
-    probability = np.append(0.9 * shares, 0.1)
+    probability = np.append(0.9 * SPREADS[spread] / SPREADS[spread].sum(), 0.1)
     fixed = (probability * 40_000).astype(int)
-    hits = trials = 0
-    for _ in range(100):
+    whole = (fixed if estimand == "reporting" else probability)[:64]
+    leaves = np.searchsorted(np.cumsum(whole) / whole.sum(), ASKED)
+    hits = 0
+    for _ in range(populations):
         counts = fixed if estimand == "reporting" else rng.multinomial(40_000, probability)
-        tree = Tree.of(shape, [pool(tally_of(metric, counts, rng)).cohorts], 0.0, 0.95)
-        band = tree.quantiles([0.1, 0.5, 0.9, 0.99])
-        whole = (fixed if estimand == "reporting" else probability)[:64]
-        rising = np.cumsum(whole) / whole.sum()
-        for q, low, high in zip(band.points, band.low, band.high, strict=True):
-            leaf = int(np.searchsorted(rising, q))
-            hits += bool(low <= leaf and leaf + 1 <= high)
-            trials += 1
+        found = decode(tally_of(metric, counts, rng), estimand=estimand, quantiles=ASKED)
+        low, high = found.low[-len(ASKED) :], found.high[-len(ASKED) :]
+        hits += int(((low <= leaves) & (leaves + 1 <= high)).sum())
+    return hits, populations * len(ASKED)
+
+
+@pytest.mark.parametrize("estimand", ["reporting", "population"])
+@pytest.mark.parametrize("spread", SPREADS)
+def test_quantile_intervals_cover(estimand, spread):
+    """Cells are whole, so intervals are too wide rather than too narrow: at least 95 %."""
+    hits, trials = quantile_hits(spread, estimand, 80)
     assert hits >= binomial_bounds(trials, 0.95)[0]
     assert power(trials, 0.95, 0.80) > 0.999
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("estimand", ["reporting", "population"])
+def test_quantile_intervals_cover_over_a_thousand_populations_each(estimand, figure):
+    for spread in SPREADS:
+        hits, trials = quantile_hits(spread, estimand, 1_000)
+        figure(f"coverage of quantiles, {spread}, {estimand}", f"{hits / trials:.4f} of {trials}")
+        assert hits >= 0.945 * trials
 
 
 def test_shares_of_ranges_cover_the_truth():
