@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from hubbub.analysis import decode
 from hubbub.analysis.decoding import COLUMNS
 from hubbub.analysis.present import html_table, table, to_csv, to_json, write_parquet
+from hubbub.analysis.terminal import PLAIN, style_for
 from hubbub.protocol.shape import Choice, String
 from tests.analysis.worlds import Strings, define, tally_of
 
@@ -124,3 +126,24 @@ def test_a_value_called_other_is_not_the_row_other():
     assert found.index("other", "other") == 3
     with pytest.raises(KeyError, match="'nothing' is no answer row of asked"):
         found.index("nothing")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_emphasis_is_for_terminals_and_for_those_who_want_it(monkeypatch):
+    """On a terminal what is not detected is faint; NO_COLOR, a dumb terminal or a file gets the same words plain."""
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    found = decode(tally_of(define(Choice(choices=("a", "b"))), [5_000, 0, 5_000], np.random.default_rng(1)))
+    shown = table(found, style=style_for(Terminal()))
+    assert "\x1b[2mb " in shown
+    assert re.sub("\x1b\\[[0-9]m", "", shown) == table(found)
+    assert style_for(io.StringIO()) == PLAIN
+    monkeypatch.setenv("TERM", "dumb")
+    assert style_for(Terminal()) == PLAIN
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert style_for(Terminal()) == PLAIN

@@ -22,6 +22,7 @@ from hubbub.analysis.present import (
     write_parquet,
 )
 from hubbub.analysis.rappor import decode_rappor, to_rappor
+from hubbub.analysis.terminal import PLAIN, Style, style_for
 from hubbub.protocol.rules import Invalid, refuse
 from hubbub.protocol.tally import Tally
 
@@ -222,7 +223,8 @@ def _write_comparisons(arguments: Namespace, options: Options, decodings: Sequen
         case "json":
             text = comparisons_to_json(comparisons)
         case _:
-            text = "\n\n".join(map(comparison_table, comparisons)) + "\n"
+            style = _style(arguments)
+            text = "\n\n".join(comparison_table(comparison, style=style) for comparison in comparisons) + "\n"
     _put(arguments, text)
 
 
@@ -262,8 +264,13 @@ def _write(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
                 raise Invalid([f"--format rappor writes one metric, got {len(decodings)}"])
             text = to_rappor(decodings[0])
         case _:
-            text = "\n\n".join(table(decoding) for decoding in decodings) + "\n"
+            style = _style(arguments)
+            text = "\n\n".join(table(decoding, style=style) for decoding in decodings) + "\n"
     _put(arguments, text)
+
+
+def _style(arguments: Namespace) -> Style:
+    return PLAIN if arguments.out else style_for(sys.stdout)
 
 
 def _put(arguments: Namespace, text: str) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from hubbub.analysis.columns import COLUMNS, NUMBER, epoch_span
 from hubbub.analysis.optional import need
+from hubbub.analysis.terminal import PLAIN, Style
 
 if TYPE_CHECKING:  # a decoding shows itself in notebooks by means of this module, so it comes first
     from hubbub.analysis.compare import Comparison
@@ -23,10 +24,13 @@ SHOWN = 50
 Show = Callable[[float], str]
 
 
-def table(decoding: Decoding, most: int = SHOWN) -> str:
+def table(decoding: Decoding, most: int = SHOWN, style: Style = PLAIN) -> str:
     """What a person reads: what was found, how sure that is, and what cannot be said."""
-    lines = [_title(decoding), ""]
-    lines += _aligned(_header(decoding), [_cells(decoding, i) for i in _shown(decoding, most)])
+    shown = _shown(decoding, most)
+    header, *rows = _aligned(_header(decoding), [_cells(decoding, i) for i in shown])
+    untold = [not decoding.detected[i] and not np.isnan(decoding.p_adjusted[i]) for i in shown]
+    lines = [style.bold(_title(decoding)), "", header]
+    lines += [style.faint(row) if faint else row for row, faint in zip(rows, untold, strict=True)]
     lines += ["", *_remarks(decoding, most)]
     return "\n".join(lines)
 
@@ -108,13 +112,13 @@ def _remarks(decoding: Decoding, most: int) -> list[str]:
     return remarks + list(decoding.notes)
 
 
-def comparison_table(comparison: Comparison, most: int = SHOWN) -> str:
+def comparison_table(comparison: Comparison, most: int = SHOWN, style: Style = PLAIN) -> str:
     before, after = comparison.before, comparison.after
     percent = f"{100 * after.confidence:g} %"
     header = ["value", _side(before), _side(after), "difference", f"{percent} interval", ""]
-    order = np.argsort(np.nan_to_num(comparison.p_adjusted, nan=2.0), kind="stable")[:most]
+    order = sorted(np.argsort(np.nan_to_num(comparison.p_adjusted, nan=2.0), kind="stable")[:most].tolist())
     rows = []
-    for i in sorted(order.tolist()):
+    for i in order:
         show: Show = _number if comparison.roles[i] == NUMBER else _percent
         rows.append(
             [
@@ -127,7 +131,9 @@ def comparison_table(comparison: Comparison, most: int = SHOWN) -> str:
             ]
         )
     note = "The two sides are taken as independent: variances add."
-    return "\n".join([f"{after.metric} ({after.kind})", "", *_aligned(header, rows), "", note])
+    top, *lines = _aligned(header, rows)
+    lines = [line if comparison.changed[i] else style.faint(line) for i, line in zip(order, lines, strict=True)]
+    return "\n".join([style.bold(f"{after.metric} ({after.kind})"), "", top, *lines, "", note])
 
 
 def _side(decoding: Decoding) -> str:

@@ -23,6 +23,7 @@ import numpy as np
 
 from hubbub.analysis.decode import decode
 from hubbub.analysis.decoding import NUMBER, Decoding
+from hubbub.analysis.terminal import PLAIN, Style, style_for
 from hubbub.client import Registry, upload
 from hubbub.collector.export import from_url
 from hubbub.protocol.tally import Tally
@@ -63,6 +64,7 @@ class Row:
     estimate: float
     low: float
     high: float
+    noise_floor: float
     visible: bool
     number: bool
 
@@ -86,7 +88,7 @@ def run_demo(installs: int, processes: int, seed: int, out: TextIO, once: bool) 
             counts = _watch(screen, collector, source, crowd, installs, processes, seed)
             _vandalise(collector, seed)
             rows = list(read(collector, source, crowd))
-            screen.show(_table(rows, installs, installs))
+            screen.show(_table(rows, installs, installs, screen.style))
             for line in _summary(rows, counts, collector, time.monotonic() - started, once):
                 screen.say(line)
             if not once:
@@ -113,7 +115,7 @@ def _watch(
         counts["installs"] += home["made"] // (DAYS * len(QUESTIONS))
         if time.monotonic() - looked >= LOOK_SECONDS and screen.live:
             rows = list(read(collector, source, crowd))
-            screen.show(_table(rows, counts["installs"], installs))
+            screen.show(_table(rows, counts["installs"], installs, screen.style))
             looked = time.monotonic()
     return counts
 
@@ -144,6 +146,7 @@ def _rows(decoding: Decoding, truth: Truth) -> Iterator[Row]:
                 estimate=float(decoding.estimate[i]),
                 low=float(decoding.low[i]),
                 high=float(decoding.high[i]),
+                noise_floor=decoding.noise_floor,
                 visible=bool(detected[i]),
                 number=role == NUMBER,
             )
@@ -166,6 +169,7 @@ class Screen:
         self._out = out
         self._height = 0
         self.live = out.isatty()
+        self.style = style_for(out)
 
     def say(self, line: str) -> None:
         print(line, file=self._out, flush=True)
@@ -180,20 +184,28 @@ class Screen:
         self._height = len(lines)
 
 
-def _table(rows: list[Row], home: int, installs: int) -> list[str]:
+def _table(rows: list[Row], home: int, installs: int, style: Style = PLAIN) -> list[str]:
     done = home / installs
     bar = "#" * round(30 * done) + "." * (30 - round(30 * done))
     lines = [f"[{bar}] {home:,} of {installs:,} installs have reported", ""]
-    lines.append(f"  {'metric':<13} {'value':<26} {'truth':>8} {'estimate':>9}   {'95 % interval':<20}")
+    header = f"{'metric':<13} {'value':<26} {'truth':>8} {'estimate':>9}   {'95 % interval':<18} {'noise floor':>11}"
+    lines.append(f"  {header}")
     last = ""
     for row in rows:
-        name, last = ("" if row.metric == last else row.metric), row.metric
+        first = row.metric != last
+        name, last = (row.metric if first else ""), row.metric
         interval = f"{_figure(row, row.low)} to {_figure(row, row.high)}"
-        seen = "" if row.number or row.visible else "below the noise floor"
-        lines.append(
+        floor = _figure(row, row.noise_floor) if first and not row.number else ""
+        line = (
             f"  {name:<13} {row.value:<26} {_figure(row, row.truth):>8} {_figure(row, row.estimate):>9}   "
-            f"{interval:<20} {seen}".rstrip()
+            f"{interval:<18} {floor:>11}"
         )
+        if not row.holds:
+            lines.append(style.warning(f"{line}  misses the truth"))
+        elif row.number or row.visible:
+            lines.append(line.rstrip())
+        else:
+            lines.append(style.faint(f"{line}  below the noise floor"))
     return lines
 
 
