@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client.place import in_container, state_directory
+from hubbub.client.place import WOULD_NOT_LAST, in_container, state_directory
 from tests.client.install import Install
 from tests.client.processes import run_unprivileged
 from tests.client.registries import metric, source
@@ -95,7 +95,7 @@ def test_a_container_without_an_explicit_directory_is_off_and_stores_nothing(ins
     client.consent(True)
     client.record("dark_theme", True)
     assert client.mode == "off"
-    assert client.status().rule == "this is a container, and no state directory was given that would outlive it"
+    assert client.status().rule == WOULD_NOT_LAST
     assert not (tmp_path / "home").exists()
 
 

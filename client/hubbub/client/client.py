@@ -21,7 +21,7 @@ from typing import Any, Self
 from hubbub.client import account
 from hubbub.client.account import Pending, Status
 from hubbub.client.consent import Decision, is_test_run, most_restrictive
-from hubbub.client.place import in_container, is_explicit, state_directory
+from hubbub.client.place import WOULD_NOT_LAST, in_container, is_explicit, state_directory
 from hubbub.client.reporting import Reporter, is_expired
 from hubbub.client.respond import Random, respond
 from hubbub.client.state import Busy, State, Unusable, add_counts, facts, get
@@ -394,7 +394,7 @@ def _place(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] |
     except OSError as error:
         return State(Path(os.devnull, app)), str(error)
     if not is_explicit(environ, given) and in_container(environ):
-        return state, "this is a container, and no state directory was given that would outlive it"
+        return state, WOULD_NOT_LAST
     return state, ""
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from hubbub.client import account
 from hubbub.client.account import Pending, Status
 from hubbub.client.consent import Decision, is_test_run, most_restrictive
-from hubbub.client.place import in_container, is_explicit, state_directory
+from hubbub.client.place import WOULD_NOT_LAST, in_container, is_explicit, state_directory
 from hubbub.client.state import Busy, State, Unusable
 from hubbub.protocol.label import words
 from hubbub.protocol.registry import APP, Registry
@@ -64,8 +64,8 @@ def run_status(arguments: Namespace) -> int:
             mark = "*" if decision.rule == status.rule else " "
             print(f"  {mark} {decision.mode:<5}  {decision.rule}")
     print(f"  state           {status.state_directory}")
-    limit = "no limit known yet" if status.lifetime_epsilon is None else f"of at most {status.lifetime_epsilon:g}"
-    print(f"  epsilon spent   {status.epsilon_spent:g} {limit}")
+    limit = ", no limit known yet" if status.lifetime_epsilon is None else f" of at most {status.lifetime_epsilon:g}"
+    print(f"  epsilon spent   {status.epsilon_spent:g}{limit}")
     print(f"  in the making   {status.reports_in_the_making} reports of epochs that are not over")
     when = "" if status.next_send is None else f", to be sent from {_moment(status.next_send)}"
     print(f"  waiting         {status.reports_waiting} reports in {status.batches_waiting} messages{when}")
@@ -91,7 +91,7 @@ def _rules(arguments: Namespace, state: State, registry: Registry | None) -> tup
     """What the app's client would go by here; whether this release of it asks more, only the app itself can know."""
     rules = account.rules_for(os.environ, state, registry, is_test_run(os.environ, sys.modules))
     if not is_explicit(os.environ, arguments.state) and in_container(os.environ):
-        rules = (Decision("off", "this is a container, and no state directory was given that would outlive it"), *rules)
+        rules = (Decision("off", WOULD_NOT_LAST), *rules)
     return rules
 
 
@@ -111,10 +111,18 @@ def run_preview(arguments: Namespace) -> int:
         print(json.dumps([_pending_to_json(message) for message in found], indent=2))
         return 0
     if not found:
-        print("Nothing waits to be sent.")
+        print(f"Nothing waits to be sent. {_why_nothing(_status(arguments))}")
     for message in found:
         print("\n".join(_pending_in_words(message)))
     return 0
+
+
+def _why_nothing(status: Status) -> str:
+    if status.mode != "on":
+        return f"Telemetry is {status.mode}, because {status.rule}."
+    return (
+        "After a yes, reporting starts with the next day, week or month, and an epoch's message leaves once it is over."
+    )
 
 
 def _pending_in_words(message: Pending) -> Iterable[str]:

@@ -10,6 +10,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+WOULD_NOT_LAST = (
+    "this is a container, and no state directory was given that would outlive it (HUBBUB_STATE=DIR names one)"
+)
+
 
 def state_directory(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None = None) -> Path:
     """The directory of one app: the one given, $HUBBUB_STATE/<app>, or the platform's place for state. Raises OSError

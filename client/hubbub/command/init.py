@@ -47,13 +47,14 @@ def run_init(arguments: Namespace) -> int:
 
 
 def _next_steps(directory: Path, app: str) -> str:
-    return (
-        "\nNow, in that directory:\n"
-        f"  cd {directory}\n"
-        "  hubbub label metrics.toml                         what this asks, in plain words\n"
-        "  hubbub collect --metrics metrics.toml             a collector on this machine (another terminal)\n"
-        "  python app.py                                     says that nobody has been asked yet\n"
-        f"  hubbub on --app {app} --metrics metrics.toml\n"
-        "  python app.py                                     on; reports leave when their day, week or month is over\n"
-        f"  hubbub preview --app {app}          every bit that waits to be sent"
-    )
+    steps = [
+        ("hubbub label metrics.toml", "what this asks, in plain words"),
+        ("hubbub collect --metrics metrics.toml", "a collector on this machine (another terminal)"),
+        ("python app.py", "says that nobody has been asked yet"),
+        (f"hubbub on --app {app} --metrics metrics.toml", "agree; reporting starts with the next epoch"),
+        ("python app.py", "on: reports leave when their day, week or month is over"),
+        (f"hubbub peek dark_theme yes --app {app}", "every bit of it that would leave"),
+    ]
+    width = max(len(command) for command, _ in steps)
+    lines = [f"  cd {directory}", *(f"  {command:<{width}}  {words}" for command, words in steps)]
+    return "\nNow:\n" + "\n".join(lines)
