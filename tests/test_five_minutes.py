@@ -1,4 +1,4 @@
-"""The first five minutes: what a newcomer types, in order, and what the screen says. Real commands, one after the other.
+"""The first five minutes: what a newcomer types, in order, and what the screen says. Every command is the real one.
 
 Each step leaves behind what the next one needs, so the steps are one transcript and run as one.
 """
@@ -9,14 +9,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from hubbub.protocol.registry import Registry
-from hubbub.simulations.server import Collector, running_collector
+from hubbub.simulations.server import running_collector
 
 ROOT = Path(__file__).resolve().parents[1]
 APP = "org.example.newcomer"
@@ -64,11 +61,10 @@ def test_the_first_five_minutes(newcomer: Newcomer) -> None:
     assert "300,000 reports of one epoch" in says
 
     says = newcomer.types("hubbub", "init", "my-app", "--app", APP)
-    steps = [line.split("  ")[1] for line in says.splitlines() if line.startswith("  ")]
-    assert steps[0] == "cd my-app"
+    assert "  cd my-app\n" in says
     newcomer.folder /= "my-app"
 
-    with collecting(newcomer.folder) as collector:
+    with running_collector(newcomer.folder / "metrics.toml", newcomer.folder / "hubbub-data") as collector:
         app = newcomer.folder / "app.py"
         app.write_text(app.read_text().replace("http://127.0.0.1:8787", collector.url))
         assert newcomer.types("python", "app.py") == "Telemetry is local, because nobody has been asked yet.\n"
@@ -80,11 +76,8 @@ def test_the_first_five_minutes(newcomer: Newcomer) -> None:
         assert says.endswith("`hubbub off` ends it, `hubbub forget` wipes it.\n")
         assert newcomer.types("python", "app.py") == "Telemetry is on, because you agreed.\n"
         says = newcomer.types("hubbub", "preview", "--app", APP)
-        assert "Reporting starts with the first full day, week or month after a yes" in says
+        assert "After a yes, reporting starts with the next day, week or month" in says
         assert collector.measures()["hubbub_reports_total"] == 0
-
-    typed = [f"hubbub {step}" for step in ("label", "collect", "on", "peek")]
-    assert all(any(step.startswith(command) for step in steps) for command in typed)
 
 
 def test_a_slip_in_the_registry_is_answered_with_field_rule_and_value(newcomer: Newcomer) -> None:
@@ -94,7 +87,7 @@ def test_a_slip_in_the_registry_is_answered_with_field_rule_and_value(newcomer: 
     metrics.write_text(metrics.read_text().replace('kind = "flag"', 'kind = "flagg"'))
     for command in (("label",), ("collect", "--check", "--metrics"), ("audit",), ("on", "--app", APP, "--metrics")):
         says = newcomer.types("hubbub", *command, "metrics.toml", status=2)
-        assert re.search(r"dark_theme: kind must be one of flag, choice, .*got 'flagg'", says)
+        assert re.search(r"\[metrics.dark_theme\] kind must be one of flag, .*, got 'flagg'; did you mean flag\?", says)
 
 
 def test_every_step_that_init_names_is_a_command_that_works(newcomer: Newcomer) -> None:
@@ -113,10 +106,3 @@ def test_every_step_that_init_names_is_a_command_that_works(newcomer: Newcomer) 
     for step in steps[1:]:
         if "collect" not in step:
             newcomer.types(*step.split())
-
-
-@contextmanager
-def collecting(folder: Path) -> Iterator[Collector]:
-    Registry.load(folder / "metrics.toml")
-    with running_collector(folder / "metrics.toml", folder / "hubbub-data") as collector:
-        yield collector

@@ -120,9 +120,7 @@ def run_preview(arguments: Namespace) -> int:
 def _why_nothing(status: Status) -> str:
     if status.mode != "on":
         return f"Telemetry is {status.mode}, because {status.rule}."
-    return (
-        "After a yes, reporting starts with the next day, week or month, and an epoch's message leaves once it is over."
-    )
+    return "After a yes, reporting starts with the next day, week or month; a message leaves once its period is over."
 
 
 def _pending_in_words(message: Pending) -> Iterable[str]:
