@@ -190,6 +190,18 @@ def test_the_command_says_what_is_needed(capsys) -> None:
     assert "you will see answers above 1.1 % of installs" in capsys.readouterr().out
 
 
+def test_the_table_holds_what_single_questions_answer(capsys) -> None:
+    assert run("--kind", "flag", "--table", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert len(rows) == 12
+    for row in rows:
+        asked = ("--share", str(row["share"]), "--epsilon", str(row["epsilon_one_report"]))
+        assert run("--kind", "flag", *asked, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["answer"] == row["installs"]
+    assert run("--kind", "flag", "--table", "--consent", "0.5") == 0
+    assert "How many installs, of which 50 % agree," in capsys.readouterr().out
+
+
 def test_the_command_compares_with_rappor_and_advises_slots(capsys) -> None:
     assert run("--installs", "1e6", "--share", "1%", "--strings", "1000", "--change-rate", "0.02") == 0
     printed = capsys.readouterr().out
@@ -226,7 +238,7 @@ def test_the_command_draws_a_picture(tmp_path) -> None:
 def test_every_example_of_the_page_prints_what_the_page_says(capsys) -> None:
     """docs/planning.md shows commands and their output; each is run here."""
     page = (EXAMPLE.parents[1] / "docs" / "planning.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^    \$ hubbub plan (.*)\n((?:    .*\n)+)", page, flags=re.MULTILINE)
+    blocks = re.findall(r"^    \$ hubbub plan (.*)\n((?:    .*\n|\n(?=    [^$]))+)", page, flags=re.MULTILINE)
     assert len(blocks) >= 5
     for command, output in blocks:
         arguments = [str(EXAMPLE) if word == "examples/metrics.toml" else word for word in shlex.split(command)]
@@ -252,6 +264,7 @@ def test_the_command_plans_a_registry(capsys) -> None:
         (("--installs", "9", "--epsilon", "1", "--share", "2"), "share must be above 0 and below 1, got 2"),
         (("--installs", "9", "--epsilon", "3", "--permanent", "2"), "at most epsilon_permanent=2, got 3"),
         (("--installs", "9", "--epsilon", "1", "--num-cohorts", "16", "--strings", "1024"), "strings must be below"),
+        (("--table", "--share", "0.1"), "--table is over shares and epsilons, got --share too"),
         (("--lifetime", "30"), "--lifetime needs a METRICS.TOML"),
         ((str(EXAMPLE),), "give --installs"),
         (("--installs", "1e6", "--epsilon", "1", "--change-rate", "3"), r"change-rate must be in \[0, 1\], got 3"),

@@ -73,6 +73,8 @@ def _log_odds(noise: Noise) -> float:
 class Slots:
     """How many answers an install may need in its life. `stale` is the share of epochs answered with an old value."""
 
+    change_rate: float
+    life: int
     max_values: int
     hold: int
     held_values: int
@@ -96,7 +98,7 @@ def slots_for(change_rate: float, life: int, most_stale: float = 0.1) -> Slots:
     hold = 1
     while hold < min(life, 1000) and stale_share(change_rate, hold + 1) <= most_stale:
         hold += 1
-    return Slots(changes + 1, hold, ceil(life / hold), stale_share(change_rate, hold))
+    return Slots(change_rate, life, changes + 1, hold, ceil(life / hold), stale_share(change_rate, hold))
 
 
 def stale_share(change_rate: float, hold: int) -> float:

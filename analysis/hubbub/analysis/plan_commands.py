@@ -6,23 +6,19 @@ import json
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil, inf, log10
+from math import ceil, inf
 from typing import Any
 
 from hubbub.analysis.plan import Plan, epsilon_for, installs_for, power_of, share_for
-from hubbub.analysis.plan_advice import (
-    channel_in_words,
-    rappor_at,
-    slots_for,
-    split_budget,
-    string_shape,
-    what_would_change_it,
-)
+from hubbub.analysis.plan_advice import Slots, slots_for, split_budget, string_shape, what_would_change_it
+from hubbub.analysis.plan_words import answer_words, percent, rounded, table_words, toml_of
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
 
+TABLE_SHARES = (0.1, 0.01, 0.001)
+TABLE_EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 KINDS = ("flag", "choice", "string", "mean", "histogram", "range")
 
 
@@ -34,6 +30,7 @@ def add_plan(parser: ArgumentParser) -> None:
         "examples:\n"
         "  hubbub plan --kind choice --num-choices 1000 --share 0.1% --epsilon 2      how many installs?\n"
         "  hubbub plan --installs 50000 --epsilon 2                                   what will be seen?\n"
+        "  hubbub plan --kind flag --table                                            how many in general?\n"
         "  hubbub plan metrics.toml --installs 1e6 --consent 0.3                      what will each metric show?\n"
         "  hubbub plan metrics.toml --lifetime 30                                     share a budget out"
     )
@@ -60,11 +57,14 @@ def add_plan(parser: ArgumentParser) -> None:
     parser.add_argument("--life", type=int, default=104, help="epochs an install lives (default: 104, two years)")
     parser.add_argument("--lifetime", type=Fraction, help="share this lifetime_epsilon out over METRICS.TOML")
     parser.add_argument("--chart", metavar="FILE", help="draw what is seen over reports: .png, .svg or .html")
+    parser.add_argument("--table", action="store_true", help="how many are needed, over common shares and epsilons")
     parser.add_argument("--toml", action="store_true", help="write the planned metric as TOML")
     parser.add_argument("--json", action="store_true", help="the answer as JSON")
 
 
 def run_plan(arguments: Namespace) -> int:
+    if arguments.table:
+        return _print_table(arguments)
     if arguments.lifetime is not None:
         return _share_out(arguments)
     if arguments.metrics is not None:
@@ -86,12 +86,16 @@ def _plan_one(arguments: Namespace) -> int:
 
         save(plan_chart(solved), arguments.chart)
     if arguments.toml:
-        print(_toml(arguments, solved))
+        print(toml_of(solved, _slots(arguments)))
     elif arguments.json:
         print(json.dumps(_facts(solved, unknown, answer), indent=2))
     else:
-        print("\n".join(_words(arguments, solved, unknown, answer)))
+        print("\n".join(answer_words(solved, unknown, answer, _slots(arguments))))
     return 0 if answer != inf else 1
+
+
+def _slots(arguments: Namespace) -> Slots | None:
+    return None if arguments.change_rate is None else slots_for(arguments.change_rate, arguments.life)
 
 
 def _unknown(arguments: Namespace) -> str:
@@ -187,119 +191,33 @@ def _facts(plan: Plan, unknown: str, answer: float) -> dict[str, Any]:
     }
 
 
-def _words(arguments: Namespace, plan: Plan, unknown: str, answer: float) -> list[str]:
-    if answer == inf:
-        return _no(plan, unknown)
-    one, permanent = show(plan.epsilon_one_report), show(plan.epsilon_permanent)
-    what = "a difference" if isinstance(plan.shape, Mean) else "an answer"
-    of = "of the range" if isinstance(plan.shape, Mean) else "of installs"
-    lines = []
-    match unknown:
-        case "installs":
-            lines.append(
-                f"To see {what} of {_percent(plan.share)} {of} at epsilon {one} with power {plan.power:.0%} you need "
-                f"{_rounded(plan.reports)} reports"
-                + (
-                    f": {_rounded(plan.installs)} installs, of which {plan.consent:.0%} agree."
-                    if plan.consent < 1
-                    else "."
-                )
-            )
-        case "share":
-            lines.append(
-                f"With {_rounded(plan.reports)} reports at epsilon {one} you will see {what.split()[1]}s above "
-                f"{_percent(plan.share)} {of}, with power {plan.power:.0%}."
-            )
-        case "epsilon":
-            lines.append(
-                f"To see {what} of {_percent(plan.share)} {of} in {_rounded(plan.reports)} reports you need "
-                f"epsilon_one_report = {one} (and epsilon_permanent at least that; here {permanent})."
-            )
-        case _:
-            lines.append(
-                f"{what.capitalize()} of {_percent(plan.share)} {of} will be seen in {_rounded(plan.reports)} reports "
-                f"at epsilon {one} with probability {plan.power:.1%}."
-            )
-    lines.append(f"Standard error {_percent(plan.std_error())}; seen from an estimate of {_percent(plan.line)}.")
-    lines.append(f"Noise: {channel_in_words(plan.noise)}; all reports of one answer: epsilon {permanent}.")
-    if isinstance(plan.shape, String):
-        lines += _string_words(plan, plan.shape)
-    if arguments.change_rate is not None:
-        lines += _slot_words(arguments, plan)
-    return lines
+# --- how many installs do I need? ---------------------------------------------------------------------------------
 
 
-def _string_words(plan: Plan, shape: String) -> list[str]:
-    lines = [
-        f"Shape: num_bits = {shape.num_bits}, num_hashes = {shape.num_hashes}, num_cohorts = {shape.num_cohorts}"
-        + (f", for {plan.strings:,} strings." if plan.strings else ".")
-    ]
-    rappor = rappor_at(float(plan.epsilon_one_report), float(plan.epsilon_permanent))
-    ours = plan.std_error(0.0) ** 2 * plan.reports
-    lines.append(
-        f"RAPPOR at the same epsilons (2 hashes, p = 0.5, q = {rappor.prob_q:.3f}, f = {rappor.prob_f:.3f}) would need "
-        f"{rappor.unit_variance / ours:.1f} times the reports."
-    )
-    return lines
-
-
-def _slot_words(arguments: Namespace, plan: Plan) -> list[str]:
-    slots = slots_for(arguments.change_rate, arguments.life)
-    permanent = plan.epsilon_permanent
-    return [
-        f"Values that change in {_percent(arguments.change_rate)} of epochs, over {arguments.life} epochs: "
-        f"max_values = {slots.max_values} (lifetime epsilon {show(slots.max_values * permanent)}, between histories "
-        "that change together);",
-        f"or hold = {slots.hold} with max_values = {slots.held_values} (lifetime epsilon "
-        f"{show(slots.held_values * permanent)}, between any two histories; {slots.stale:.1%} of reports are stale).",
-    ]
-
-
-def _no(plan: Plan, unknown: str) -> list[str]:
-    goal = f"{_percent(plan.share)} with power {plan.power:.0%}"
-    what = {
-        "installs": f"No number of installs shows {goal}.",
-        "share": f"No: {_rounded(plan.reports)} reports at epsilon {show(plan.epsilon_one_report)} show nothing.",
-        "epsilon": f"No: no epsilon up to 16 shows {goal} in {_rounded(plan.reports)} reports.",
-    }[unknown]
-    at = (
-        replace(plan, epsilon_one_report=Fraction(16), epsilon_permanent=Fraction(16)) if unknown == "epsilon" else plan
-    )
-    changes = what_would_change_it(at)
-    at_most = " (at epsilon 16)" if unknown == "epsilon" else ""
-    return [what, *(f"  What would change it{at_most}: {change}." for change in changes)]
-
-
-def _toml(arguments: Namespace, plan: Plan) -> str:
-    slots = slots_for(arguments.change_rate, arguments.life) if arguments.change_rate is not None else None
-    most = plan.shape.num_masks
-    keys = {
-        Flag: "absent = false",
-        Choice: f"choices = {json.dumps([f'choice {i}' for i in range(arguments.num_choices)])}",
-        Mean: "low = 0\nhigh = 1\nabsent = 0",
-    }.get(type(plan.shape))
-    match plan.shape:
-        case String() as shape:
-            keys = f"num_bits = {shape.num_bits}\nnum_hashes = {shape.num_hashes}\nnum_cohorts = {shape.num_cohorts}"
-        case Histogram() as shape:
-            edges = [int(edge) for edge in shape.edges]
-            keys = f"edges = {edges}\nbuckets_per_report = {shape.buckets_per_report}"
-        case Range() as shape:
-            keys = f"low = 0\nhigh = 1\nnum_leaves = {shape.num_leaves}\nbranching = {shape.branching}"
-    return "\n".join(
-        [
-            "[metrics.planned]",
-            f'kind = "{plan.shape.kind}"',
-            'why = "Say what will be decided with it"',
-            'owner = "somebody@example.org"',
-            "expires = 2030-01-01",
-            'every = "week"',
-            f"epsilon_one_report = {float(plan.epsilon_one_report):g}",
-            f"epsilon_permanent = {float(plan.epsilon_permanent):g}",
-            f"max_values = {min(most, slots.max_values) if slots else min(most, 2)}",
-            keys or "",
+def _print_table(arguments: Namespace) -> int:
+    """Reports needed for common shares and epsilons: the question everybody asks first."""
+    for name in ("installs", "share", "epsilon", "permanent", "metrics", "lifetime", "chart"):
+        if getattr(arguments, name) is not None:
+            raise Invalid([f"--table is over shares and epsilons, got --{name} too"])
+    shape = _shape(arguments)
+    found = {
+        (share, epsilon): _solve(replace(_plan(arguments, shape, "epsilon"), **_at(share, epsilon)), "installs")
+        for share in TABLE_SHARES
+        for epsilon in TABLE_EPSILONS
+    }
+    if arguments.json:
+        rows = [
+            {"share": share, "epsilon_one_report": float(epsilon), "installs": None if answer == inf else answer}
+            for (share, epsilon), answer in found.items()
         ]
-    )
+        print(json.dumps({"kind": shape.kind, "rows": rows}, indent=2))
+    else:
+        print("\n".join(table_words(_plan(arguments, shape, "epsilon"), found)))
+    return 0
+
+
+def _at(share: float, epsilon: Fraction) -> dict[str, Any]:
+    return {"share": share, "epsilon_one_report": epsilon, "epsilon_permanent": max(Fraction(2), 2 * epsilon)}
 
 
 # --- a registry ---------------------------------------------------------------------------------------------------
@@ -336,13 +254,13 @@ def _plan_registry(arguments: Namespace) -> int:
         ]
         print(json.dumps({"installs": arguments.installs, "metrics": facts}, indent=2))
         return 0
-    print(f"{_rounded(arguments.installs * arguments.consent)} reports of one epoch; power {rows[0][1].power:.0%}")
+    print(f"{rounded(arguments.installs * arguments.consent)} reports of one epoch; power {percent(rows[0][1].power)}")
     print(f"{'metric':<20}{'kind':<12}{'epsilon':>9}{'std error':>12}{'seen from':>12}")
     for metric, plan, share in rows:
-        seen = "nothing" if share == inf else _percent(share)
+        seen = "nothing" if share == inf else percent(share)
         of = " of the range" if metric.kind == "mean" else ""
         epsilon = show(metric.epsilon_one_report)
-        print(f"{metric.name:<20}{metric.kind:<12}{epsilon:>9}{_percent(plan.std_error(0.0)):>12}{seen:>12}{of}")
+        print(f"{metric.name:<20}{metric.kind:<12}{epsilon:>9}{percent(plan.std_error(0.0)):>12}{seen:>12}{of}")
     return 0
 
 
@@ -364,24 +282,9 @@ def _share_out(arguments: Namespace) -> int:
     return 0
 
 
-# --- numbers for people -------------------------------------------------------------------------------------------
-
-
 def _share(text: str) -> float:
     """`0.01` or `1%`."""
     return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
 
 
 _share.__name__ = "share"  # argparse says it where a text is none
-
-
-def _percent(share: float) -> str:
-    digits = max(0, 1 - int(log10(share * 100) // 1)) if share > 0 else 0
-    return f"{share * 100:.{min(digits, 8)}f} %"
-
-
-def _rounded(number: float) -> str:
-    for size, name in ((1e9, " billion"), (1e6, " M"), (1e4, ",000")):
-        if number >= size:
-            return f"{number / 1e3:,.0f}{name}" if name == ",000" else f"{number / size:.3g}{name}"
-    return f"{number:,.0f}"
