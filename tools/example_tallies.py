@@ -1,4 +1,5 @@
-"""Writes examples/tallies: what a collector of examples/metrics.toml would have after four weeks of 200,000 installs.
+"""Writes examples/tallies: what a collector of examples/metrics.toml would have after four weeks of 200,000 installs;
+examples/before has the week before a release.
 
     python tools/example_tallies.py examples
 
@@ -7,6 +8,7 @@ by the exact law of `hubbub.simulations.tallies`. Pages and the notebook show wh
 """
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,10 @@ from hubbub.simulations.tallies import assign_cohorts, ones_of, sample_tally
 INSTALLS = 200_000
 SEED = 2026
 WEEKS = ("2026-W43", "2026-W44", "2026-W45", "2026-W46")
+DAYS = {
+    "before": tuple(f"2026-11-{day:02}" for day in range(1, 8)),
+    "tallies": tuple(f"2026-11-{day:02}" for day in range(8, 15)),
+}
 NAMES = (
     "news mail search wiki maps weather radio chess code photos video music books recipes travel bank shop forum blog "
     "calendar notes garden trains cinema museum library school city sports stars"
@@ -36,7 +42,7 @@ TRUTH = {
         "c": 0.08, "go": 0.05, "java": 0.07, "javascript": 0.22, "markdown": 0.15, "python": 0.28, "rust": 0.10,
         "other": 0.03, "absent": 0.02,
     },
-    "startup_time": {"2026-11-01": 2.4, "2026-11-08": 3.4},  # from this day on; a release in between was slower
+    "startup_time": {"before": 2.4, "tallies": 3.4},  # by folder: the weeks before and after a release, which was slower
     "file_size": [0.31, 0.34, 0.22, 0.09, 0.02, 0.02],  # the last: absent
     "latency": {"median": 14.0, "spread": 0.55},
 }  # fmt: skip
@@ -48,8 +54,17 @@ def homepage_shares() -> dict[str, float]:
     return dict(zip(PAGES, (0.9 * weights / weights.sum()).tolist(), strict=False))
 
 
-def make(registry: Registry) -> list[Tally]:
+def make(registry: Registry) -> dict[str, list[Tally]]:
+    """The tallies by folder: `tallies`, and what was counted `before` the last release."""
     rng = np.random.default_rng(SEED)
+    starts = {
+        folder: _tally(registry["startup_time"], [1 - mean / 30, mean / 30], DAYS[folder], rng)
+        for folder, mean in TRUTH["startup_time"].items()
+    }
+    return {"before": [starts["before"]], "tallies": [starts["tallies"], *_weeks(registry, rng)]}
+
+
+def _weeks(registry: Registry, rng: np.random.Generator) -> list[Tally]:
     return [
         _add(
             _tally(registry["dark_theme"], [1 - share, share], [week], rng)
@@ -57,16 +72,12 @@ def make(registry: Registry) -> list[Tally]:
         ),
         _tally(registry["language"], list(TRUTH["language"].values()), WEEKS, rng),
         _homepage(registry["homepage"], rng),
-        _add(
-            _tally(registry["startup_time"], [1 - mean / 30, mean / 30], _week_of(first), rng)
-            for first, mean in TRUTH["startup_time"].items()
-        ),
         _tally(registry["file_size"], TRUTH["file_size"], WEEKS, rng),
         _tally(registry["latency"], _latency(), WEEKS, rng),
     ]
 
 
-def _tally(metric: Metric, shares: list[float], epochs: list[str] | tuple[str, ...], rng: np.random.Generator) -> Tally:
+def _tally(metric: Metric, shares: list[float], epochs: Sequence[str], rng: np.random.Generator) -> Tally:
     held = rng.multinomial(INSTALLS, shares)
     by_cohort = assign_cohorts(held, metric.shape.num_cohorts, rng)
     numbers = [parse_epoch(metric.every, epoch) for epoch in epochs]
@@ -94,12 +105,7 @@ def _latency() -> list[float]:
     return [*(0.97 * cells).tolist(), 0.03]  # three in a hundred: absent
 
 
-def _week_of(first: str) -> list[str]:
-    year, month, day = first.split("-")
-    return [f"{year}-{month}-{int(day) + i:02}" for i in range(7)]
-
-
-def _add(tallies) -> Tally:  # type: ignore[no-untyped-def]
+def _add(tallies: Iterable[Tally]) -> Tally:
     first, *others = tallies
     for other in others:
         first = first + other
@@ -107,9 +113,10 @@ def _add(tallies) -> Tally:  # type: ignore[no-untyped-def]
 
 
 def main(examples: Path) -> None:
-    (examples / "tallies").mkdir(exist_ok=True)
-    for tally in make(Registry.load(examples / "metrics.toml")):
-        (examples / "tallies" / f"{tally.metric.name}.json").write_text(tally.to_json(), encoding="utf-8")
+    for folder, tallies in make(Registry.load(examples / "metrics.toml")).items():
+        (examples / folder).mkdir(exist_ok=True)
+        for tally in tallies:
+            (examples / folder / f"{tally.metric.name}.json").write_text(tally.to_json(), encoding="utf-8")
     (examples / "homepages.txt").write_text("".join(f"{page}\n" for page in PAGES), encoding="utf-8")
 
 

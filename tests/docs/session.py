@@ -136,6 +136,8 @@ class Session:
             self._have_server()
         if re.search(r"hubbub (export|restore) .*--data", command):
             self.stop_server()
+        if lost := re.search(r"hubbub restore .*--data (\S+)", command):  # the day on which one needs it
+            shutil.rmtree(self.cwd / self._prepared(lost[1]), ignore_errors=True)
         if _PLAIN.fullmatch(command.partition(" #")[0]):
             words = shlex.split(self._prepared(command).replace("$TOKEN", self.variables.get("TOKEN", "")), comments=True)
             status, printed = self._hubbub.run(words[1:], self.cwd, self.variables)
@@ -179,6 +181,19 @@ class Session:
         printed, wrong = json.loads(self._python.stdout.readline())
         assert not wrong, f"{place}\n{wrong}"
         return self._as_shown(printed)
+
+    def pytest(self, place: str, source: str) -> None:
+        """Run a block of tests as pytest does."""
+        self.save("test_of_the_page.py", source)
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_of_the_page.py"],
+            cwd=self.cwd,
+            env=self.variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{place}\n{done.stdout}{done.stderr}"
 
     def save(self, name: str, text: str) -> None:
         path = self.cwd / name

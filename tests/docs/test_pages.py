@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.blocks import ROOT, Step, pages, steps
+from tests.docs.marks import marks, pictures
 from tests.docs.not_run import NOT_RUN, SMALLER, made_smaller, why_not
 from tests.docs.session import Session, failed, matches
 from tests.docs.warm import Hubbub
@@ -35,12 +36,18 @@ def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path, hubbub: Hu
             session.run("hubbub on --app org.example.editor --metrics metrics.toml")
         for step in todo:
             follow(session, step)
+        for picture in pictures(page):
+            made = session.cwd / picture.name
+            assert made.exists(), f"{page} shows {picture.name}, and nothing on it makes it"
+            assert marks(made) == marks(picture), f"run: python -m tests.docs.show {page} --pictures"
 
 
 def follow(session: Session, step: Step) -> None:
     match step.kind:
         case "save":
             session.save(step.language, step.text)
+        case "python" if re.search(r"^def test_", step.text, re.MULTILINE):
+            session.pytest(step.place, step.text)
         case "python":
             printed = session.python(step.place, step.text)
             if step.shown is not None:

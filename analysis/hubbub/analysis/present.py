@@ -34,7 +34,8 @@ def table(decoding: Decoding, most: int = SHOWN) -> str:
 def _title(decoding: Decoding) -> str:
     reports = f"{decoding.num_reports:,} report{'s' * (decoding.num_reports != 1)}"
     epochs = f", {epoch_span(decoding.epochs)}" if decoding.epochs else ""
-    return f"{decoding.metric} ({decoding.kind}){epochs}, {reports}"
+    unit = f", in {decoding.unit}" if decoding.unit else ""
+    return f"{decoding.metric} ({decoding.kind}{unit}){epochs}, {reports}"
 
 
 def _header(decoding: Decoding) -> list[str]:
@@ -83,7 +84,8 @@ def _remarks(decoding: Decoding, most: int) -> list[str]:
     remarks = []
     hidden = len(decoding) - len(_shown(decoding, most))
     if hidden:
-        remarks.append(f"{hidden:,} more values are not shown; --format csv has them all.")
+        are = "value is" if hidden == 1 else "values are"
+        remarks.append(f"{hidden:,} more {are} not shown; --format csv has them all.")
     whom = {
         "reporting": "the installs that reported",
         "population": "the population that the reporting installs are a sample of",
@@ -127,7 +129,8 @@ def comparison_table(comparison: Comparison, most: int = SHOWN) -> str:
             ]
         )
     note = "The two sides are taken as independent: variances add."
-    return "\n".join([f"{after.metric} ({after.kind})", "", *_aligned(header, rows), "", note])
+    unit = f", in {after.unit}" if after.unit else ""
+    return "\n".join([f"{after.metric} ({after.kind}{unit})", "", *_aligned(header, rows), "", note])
 
 
 def _side(decoding: Decoding) -> str:
