@@ -111,6 +111,7 @@ def _remarks(decoding: Decoding, most: int) -> list[str]:
 
 
 def comparison_table(comparison: Comparison, most: int = SHOWN) -> str:
+    """Before, after and the difference, for a person; of long lists the rows that changed most surely."""
     before, after = comparison.before, comparison.after
     percent = f"{100 * after.confidence:g} %"
     header = ["value", _side(before), _side(after), "difference", f"{percent} interval", ""]
@@ -152,6 +153,7 @@ def html_table(decoding: Decoding, most: int = SHOWN) -> str:
 
 
 def to_csv(decodings: Sequence[Decoding]) -> str:
+    """One row for each value of each metric. Shares are between 0 and 1; what is not known is empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -167,6 +169,7 @@ def to_json(decodings: Sequence[Decoding]) -> str:
 
 
 def write_parquet(decodings: Sequence[Decoding], path: str) -> None:
+    """The rows of `to_csv` as a Parquet file, with types. Needs `hubbub[parquet]`."""
     pa, pq = need("pyarrow", "'hubbub[parquet]'"), need("pyarrow.parquet", "'hubbub[parquet]'")
     kinds = {"metric": pa.string(), "epochs": pa.string(), "value": pa.string(), "detected": pa.bool_()}
     kinds["num_reports"] = pa.int64()

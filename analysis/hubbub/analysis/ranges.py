@@ -175,6 +175,7 @@ class Tree:
 
     @classmethod
     def of(cls, shape: Range, cohorts: tuple[Cohort, ...], finite: float, confidence: float) -> Tree:
+        """What `decode` makes of the cohorts, one for each level."""
         levels = Levels.of(shape.branching, cohorts)
         leaves = levels.leaves() if levels.identified else np.full(shape.num_leaves, np.nan)
         return cls(shape=shape, levels=levels, leaves=leaves, finite=finite, confidence=confidence)

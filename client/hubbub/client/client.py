@@ -176,6 +176,7 @@ class Client:
 
     @property
     def mode(self) -> str:
+        """`off`, `local` or `on`; `status().rule` says why."""
         return self._decision.mode
 
     # -- recording

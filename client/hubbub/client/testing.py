@@ -3,6 +3,8 @@
     pytest_plugins = ["hubbub.client.testing"]          # in conftest.py
 
     def test_the_theme_is_recorded(hubbub_records):
+        import app
+
         app.start()
         assert hubbub_records == [("dark_theme", True)]
 

@@ -55,6 +55,7 @@ class Tally:
 
     @property
     def num_reports(self) -> int:
+        """All reports, over all epochs and cohorts."""
         return sum(sum(counts.num_reports) for counts in self.epochs.values())
 
     def only(self, *periods: str) -> Tally:

@@ -33,6 +33,7 @@ class Wanted:
         self._end = None if end is None else _period("to", end)[1]
 
     def has(self, metric: Definition, epoch: int) -> bool:
+        """Whether this epoch of this metric is one of them."""
         if self.metric is not None and self.metric not in (metric.name, metric.metric_hash):
             return False
         if self._start is not None and epoch < epoch_of(metric.every, self._start):
