@@ -62,8 +62,8 @@ class Step:
 
 def pages() -> list[str]:
     """Every page that is shown to somebody, by its path; a page that is added is found by itself."""
-    patterns = ("docs/*.md", "*.md", "*/README.md", "tests/vectors/README.md")
-    return sorted({str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)})
+    patterns = ("docs/*.md", "*.md", "[a-z]*/README.md", "tests/vectors/README.md")
+    return sorted({path.relative_to(ROOT).as_posix() for pattern in patterns for path in ROOT.glob(pattern)})
 
 
 def blocks(page: str) -> list[Block]:

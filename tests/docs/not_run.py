@@ -23,7 +23,7 @@ def _because(reason: str, *commands: str) -> list[Entry]:
 
 NOT_RUN = [
     *_because("it is what runs this test", r"make test\b"),
-    *_because("hours; each proof has a quick form in the tests", r"make proof\b", r"pytest -m proof\b"),
+    *_because("hours; each proof has a quick form in the tests", r"make proof\b"),
     *_because("tests/quality runs each of its tools", r"make check\b"),
     *_because("tests/docs/test_site.py runs the same builder", r"make docs\b"),
     *_because("it sets up an environment; tests/packaging and tests/simulations/test_demo.py do both", r"make demo\b"),
@@ -31,8 +31,6 @@ NOT_RUN = [
     *_because("tests/simulations/test_demo.py runs it with a smaller crowd", r"hubbub demo\b"),
     *_because("needs a system manager and root", r"(sudo )?systemctl\b", r"sudo \w+"),
     *_because("needs a Docker daemon", r"docker\b"),
-    *_because("a bench measures the machine; tests/bench/test_*.py runs it small", r"python (-m )?tests.bench\b"),
-    *_because("tests would run tests; each is run by `make test` already", r"(python -m )?pytest tests\b"),
     *_because("it would open an editor in a browser", r"jupyter\b"),
 ]
 

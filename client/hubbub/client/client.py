@@ -39,6 +39,8 @@ EXIT_PATIENCE = 2.0
 class Client:
     """Telemetry for one app on one install.
 
+        from hubbub.client import Client
+
         telemetry = Client("metrics.toml", endpoint="https://telemetry.example.org")
         telemetry.consent(True)                # once, when the person agrees
         telemetry.record("dark_theme", True)   # anywhere, any time, from any thread or process
