@@ -35,6 +35,7 @@ html_css_files = ["site.css"]
 html_favicon = "static/icon.svg"
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 html_theme_options = {"navigation_with_keys": False}
 highlight_language = "text"
 
@@ -53,7 +54,7 @@ def add_navigation(app, name, source):
     known = {entry for entries in sections.values() for entry in entries}
     for page in sorted(app.env.found_docs - known - {INDEX, "README"}):
         sections.setdefault(PLACES.get(page, list(sections)[-1]), []).append(page)
-    source[0] += "\n```{toctree}\n:hidden:\n\n/README\n```\n"
+    source[0] += "\n```{toctree}\n:hidden:\n\nAt a glance </README>\n```\n"
     for caption, entries in sections.items():
         lines = "\n".join(f"/{entry}" for entry in entries)
         source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{lines}\n```\n"

@@ -7,6 +7,7 @@ words of its own.
 import ast
 import importlib
 import inspect
+import itertools
 import re
 import textwrap
 from collections.abc import Iterator
@@ -16,9 +17,9 @@ from typing import Any
 HEAD = """\
 # Python API
 
-Made by `python tools/api_page.py > docs/python-api.md` from the docstrings. What stands here may be relied upon; other names
-are the package's own affair and change without notice. Everything is typed. What an app embeds is in the first section;
-the protocol and the rest are for analysts, operators and tools.
+Made by `python tools/api_page.py > docs/python-api.md` from the docstrings. What stands here may be relied upon; other
+names are the package's own affair and change without notice. Everything is typed. What an app embeds is in the first
+section; the protocol and the rest are for analysts, operators and tools.
 """
 
 PUBLIC: dict[str, tuple[str, ...]] = {
@@ -50,7 +51,7 @@ PLAIN = ("to_json", "from_json")  # methods that say all by their names
 
 def page() -> str:
     whole = "\n".join([HEAD, *(line for module in PUBLIC for line in section(module))])
-    return re.sub(r"\n{3,}", "\n\n", whole).rstrip("\n") + "\n"
+    return re.sub(r"\n{3,}(?=#)", "\n\n", whole).rstrip("\n") + "\n"
 
 
 def section(module_name: str) -> Iterator[str]:
@@ -119,16 +120,23 @@ def words(thing: Any) -> str:
     """A docstring as Markdown: what is indented in it is Python."""
     said = inspect.cleandoc(inspect.getdoc(thing) or "")
     assert said, f"{thing!r} is public and has no docstring"
-    parts = []
-    for part in re.split(r"\n\s*\n(?=    )|\n\s*\n(?!    )", said):
-        if part.startswith("    "):
-            code = textwrap.dedent(part)
-            if parts and parts[-1].startswith("```"):
-                code = parts.pop().split("\n", 1)[1].removesuffix("\n```") + "\n\n" + code
-            parts.append(f"```{_language(code)}\n{code}\n```")
-        else:
-            parts.append(_escaped(part))
+    parts: list[str] = []
+    for is_code, lines in itertools.groupby(_marked(said), key=lambda marked: marked[0]):
+        text = "\n".join(line for _, line in lines).strip("\n")
+        code = textwrap.dedent(text)
+        parts.append(f"```{_language(code)}\n{code}\n```" if is_code else _escaped(text))
     return "\n\n".join(parts)
+
+
+def _marked(text: str) -> list[tuple[bool, str]]:
+    """Each line, and whether it belongs to an indented block: empty lines within one do, too."""
+    lines = text.splitlines()
+    marked = []
+    for i, line in enumerate(lines):
+        after = next((other for other in lines[i:] if other.strip()), "")
+        before = bool(marked) and marked[-1][0]
+        marked.append((after.startswith("    ") and (before or bool(line.strip())), line))
+    return marked
 
 
 def _language(code: str) -> str:

@@ -28,11 +28,11 @@ DAYS = {
     "before": tuple(f"2026-11-{day:02}" for day in range(1, 8)),
     "tallies": tuple(f"2026-11-{day:02}" for day in range(8, 15)),
 }
-NAMES = (
+_NAMES = (
     "news mail search wiki maps weather radio chess code photos video music books recipes travel bank shop forum blog "
     "calendar notes garden trains cinema museum library school city sports stars"
-).split()
-PAGES = [f"https://{name}.example/" for name in NAMES]
+)
+PAGES = [f"https://{name}.example/" for name in _NAMES.split()]
 HELD = 24  # so many of the pages are anybody's homepage; the rest of the list is guesses
 UNLISTED = [f"https://home-{i}.example/" for i in range(300)]  # homepages that are on no list
 
@@ -42,7 +42,7 @@ TRUTH = {
         "c": 0.08, "go": 0.05, "java": 0.07, "javascript": 0.22, "markdown": 0.15, "python": 0.28, "rust": 0.10,
         "other": 0.03, "absent": 0.02,
     },
-    "startup_time": {"before": 2.4, "tallies": 3.4},  # by folder: the weeks before and after a release, which was slower
+    "startup_time": {"before": 2.4, "tallies": 3.4},  # before and after a release, which was slower
     "file_size": [0.31, 0.34, 0.22, 0.09, 0.02, 0.02],  # the last: absent
     "latency": {"median": 14.0, "spread": 0.55},
 }  # fmt: skip

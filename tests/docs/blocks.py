@@ -21,10 +21,11 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).resolve().parents[2]
 SHELLS = ("console", "sh", "shell", "bash")
 DATA = ("toml", "json", "text", "ini", "html", "yaml", "csv", "diff")
-PROGRAMS = (
+_PROGRAMS = (
     "hubbub make python python3 pip pytest curl git cd mkdir cp mv rm cat ls head export docker systemctl sudo nginx "
     "apt-get echo printf sqlite3 jupyter"
-).split()
+)
+PROGRAMS = frozenset(_PROGRAMS.split())
 _FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)")
 _OUTLINE = re.compile(r"\s{3,}\S")
 

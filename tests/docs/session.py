@@ -90,7 +90,8 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.stop_server()
         if self._python:
-            assert self._python.stdin and self._python.stdout
+            assert self._python.stdin
+            assert self._python.stdout
             self._python.stdin.close()
             self._python.wait(PATIENCE)
             self._python.stdout.close()
@@ -142,7 +143,9 @@ class Session:
         if lost := re.search(r"hubbub restore .*--data (\S+)", command):  # the day on which one needs it
             shutil.rmtree(self.cwd / self._prepared(lost[1]), ignore_errors=True)
         if _PLAIN.fullmatch(command.partition(" #")[0]):
-            words = shlex.split(self._prepared(command).replace("$TOKEN", self.variables.get("TOKEN", "")), comments=True)
+            words = shlex.split(
+                self._prepared(command).replace("$TOKEN", self.variables.get("TOKEN", "")), comments=True
+            )
             status, printed = self._hubbub.run(words[1:], self.cwd, self.variables)
             return status, self._as_shown(printed)
         script = f"{self._prepared(command)}\nstatus=$?\npwd >&3; env -0 >&3\nexit $status"
@@ -178,7 +181,8 @@ class Session:
                 stdout=subprocess.PIPE,
                 text=True,
             )
-        assert self._python.stdin and self._python.stdout
+        assert self._python.stdin
+        assert self._python.stdout
         self._python.stdin.write(json.dumps([place, self._prepared(source)]) + "\n")
         self._python.stdin.flush()
         printed, wrong = json.loads(self._python.stdout.readline())
@@ -233,14 +237,21 @@ class Session:
             words += ["--port", str(self.port)]
         log = (self.folder / "server.log").open("wb")
         self._server = subprocess.Popen(
-            words, cwd=self.cwd, env=self.variables, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+            words,
+            cwd=self.cwd,
+            env=self.variables,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
         )
         log.close()
         return self._as_shown(self._greeting())
 
     def _greeting(self) -> str:
         """What it prints until it answers. Its token goes where the page's commands look for it."""
-        assert self._server and self._server.stdout
+        assert self._server
+        assert self._server.stdout
         lines: list[str] = []
         for line in self._server.stdout:
             lines.append(line)

@@ -1,7 +1,7 @@
 """For whoever writes a page: follows it as the tests do and prints what each step printed.
 
-    python -m tests.docs.show docs/tutorial.md
-    python -m tests.docs.show docs/analyst.md --pictures      and keeps the pictures it made, for the page to show
+python -m tests.docs.show docs/tutorial.md
+python -m tests.docs.show docs/analyst.md --pictures      and keeps the pictures it made, for the page to show
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def show(page: str, keep_pictures: bool) -> None:
                 case "save":
                     session.save(step.language, step.text)
             if step.kind in ("command", "python"):
-                verdict = "" if step.shown is None else ("  [as shown]" if matches(step.shown, printed) else "  [DIFFERS]")
+                verdict = (
+                    "" if step.shown is None else ("  [as shown]" if matches(step.shown, printed) else "  [DIFFERS]")
+                )
                 print(f"\n--- {step.place}{verdict}\n{step.text.rstrip()}\n{printed}")
         for picture in pictures(page) if keep_pictures else []:
             picture.parent.mkdir(exist_ok=True)

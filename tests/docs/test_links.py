@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def anchors(path: Path) -> set[str]:
     """The headings of a page as a code host names them."""
     tokens = MarkdownIt("commonmark").parse(path.read_text(encoding="utf-8"))
     found: set[str] = set()
-    for token, inline in zip(tokens, tokens[1:], strict=False):
+    for token, inline in itertools.pairwise(tokens):
         if token.type == "heading_open":
             words = "".join(child.content for child in inline.children or [] if child.type in ("text", "code_inline"))
             name = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
@@ -52,7 +53,9 @@ def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
 def test_every_page_that_code_and_pages_speak_of_exists() -> None:
     """`docs/estimation.md` in a docstring, a comment or a page: it must be there, and its section if one is named."""
     spoken = re.compile(r"\b((?:docs|tests|tools|examples|collector/deploy)/[\w/.-]*\w\.(?:md|py|toml|json|conf))\b")
-    sources = [path for top in ("client", "collector", "analysis", "simulations") for path in (ROOT / top).rglob("*.py")]
+    sources = [
+        path for top in ("client", "collector", "analysis", "simulations") for path in (ROOT / top).rglob("*.py")
+    ]
     for path in [*sources, *(ROOT / page for page in pages())]:
         for name in spoken.findall(path.read_text(encoding="utf-8")):
             assert "*" in name or (ROOT / name).exists(), f"{path.relative_to(ROOT)} speaks of {name}"

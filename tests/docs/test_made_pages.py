@@ -1,4 +1,4 @@
-"""Pages and files that are made from the code are what the code makes; tables that repeat the code repeat it rightly."""
+"""Pages and files that are made from the code are what the code makes; tables that repeat it repeat it rightly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ EXAMPLES = ROOT / "examples"
 
 def tool(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -62,7 +63,9 @@ def test_the_examples_tallies_are_of_the_examples_registry() -> None:
     found = {path.stem for path in (EXAMPLES / "tallies").glob("*.json")}
     assert found == set(registry.metrics)
     for name in found:
-        assert read(name).metric.metric_hash == registry[name].metric_hash, "run: python tools/example_tallies.py examples"
+        assert read(name).metric.metric_hash == registry[name].metric_hash, (
+            "run: python tools/example_tallies.py examples"
+        )
 
 
 def test_the_examples_tallies_tell_what_is_true_of_the_people_behind_them() -> None:
@@ -94,13 +97,21 @@ def test_the_examples_tallies_are_made_by_their_tool(tmp_path: Path) -> None:
     assert (tmp_path / "homepages.txt").read_text() == (EXAMPLES / "homepages.txt").read_text()
     for folder in ("tallies", "before"):
         for path in (EXAMPLES / folder).glob("*.json"):
-            made, kept = Tally.from_json((tmp_path / folder / path.name).read_bytes()), Tally.from_json(path.read_bytes())
+            made, kept = (
+                Tally.from_json((tmp_path / folder / path.name).read_bytes()),
+                Tally.from_json(path.read_bytes()),
+            )
             assert made.num_reports == kept.num_reports
             assert list(made.epochs) == list(kept.epochs)
             for epoch, counts in kept.epochs.items():
-                ours, theirs = (np.concatenate([np.ravel(row) for row in c.bit_counts]) for c in (made.epochs[epoch], counts))
+                ours, theirs = (
+                    np.concatenate([np.ravel(row) for row in c.bit_counts]) for c in (made.epochs[epoch], counts)
+                )
                 # Two draws of the same law: each cell is binomial, so they differ by a few square roots.
-                assert np.all(np.abs(ours - theirs) <= 8 * np.sqrt(ours + theirs + 1) + 0.02 * theirs), (path.name, epoch)
+                assert np.all(np.abs(ours - theirs) <= 8 * np.sqrt(ours + theirs + 1) + 0.02 * theirs), (
+                    path.name,
+                    epoch,
+                )
 
 
 def test_epochs_of_a_tally_can_be_taken_apart() -> None:

@@ -31,7 +31,7 @@ def hubbub() -> Iterator[Hubbub]:
 @pytest.mark.parametrize("page", pages())
 def test_what_a_page_shows_is_what_happens(page: str, tmp_path: Path, hubbub: Hubbub) -> None:
     todo = [step for step in steps(page) if step.kind != "data"]
-    if not any(step.kind == "command" and not why_not(step.text) or step.kind == "python" for step in todo):
+    if not any((step.kind == "command" and not why_not(step.text)) or step.kind == "python" for step in todo):
         return
     with Session(tmp_path, hubbub) as session:
         if page in AGREED:

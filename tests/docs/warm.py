@@ -60,14 +60,16 @@ class Hubbub:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._process.stdin and self._process.stdout
+        assert self._process.stdin
+        assert self._process.stdout
         self._process.stdin.close()
         self._process.wait(20)
         self._process.stdout.close()
 
     def run(self, words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> tuple[int, str]:
         """Its exit status and all it printed."""
-        assert self._process.stdin and self._process.stdout
+        assert self._process.stdin
+        assert self._process.stdout
         self._process.stdin.write(json.dumps([list(words), str(folder), dict(variables)]) + "\n")
         self._process.stdin.flush()
         status, printed = json.loads(self._process.stdout.readline())
