@@ -243,7 +243,7 @@ def _percent(share: float) -> str:
         return "0 %"
     digits = 1 if abs(share) >= 0.1 else 2 if abs(share) >= 0.001 else 4
     text = f"{100 * share:.{digits}f} %"
-    return text.replace("-", "", 1) if float(text[:-2]) == 0 else text
+    return "0 %" if float(text[:-2]) == 0 else text
 
 
 def _number(number: float) -> str:
