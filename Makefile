@@ -11,6 +11,7 @@ define HELP
 make test    all quick checks of every claim, as a change must pass them (some minutes)
 make demo    the whole loop, live: a collector, thousands of installs, truth beside estimate (about a minute)
 make check   what a machine can say of the code at a glance: ruff, mypy, who imports whom
+make docs    these documents as a site, in build/site
 make proof   the long, full-size form of the claims; resumes where it stopped, ends with all its figures
 make clean   removes all that these have made
 
@@ -18,7 +19,7 @@ PYTHON=/path/to/python3 chooses the Python (now: $(PYTHON)), WORKERS=n how many 
 PYTEST_OPTIONS="tests/protocol -x" what pytest is told besides.
 endef
 
-.PHONY: help test demo check proof clean environment
+.PHONY: help test demo check docs proof clean environment
 
 help:
 	$(info $(HELP))
@@ -36,6 +37,10 @@ check: environment
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: environment
+	$(BIN)/python -m sphinx -q -W --keep-going -n -b html -c docs -d build/doctrees . build/site
+	@echo "open build/site/index.html"
 
 # One after the other: some measure the machine, and must have it to themselves.
 proof: environment

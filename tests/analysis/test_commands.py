@@ -157,6 +157,18 @@ def test_the_same_epoch_twice_is_added_up_when_asked(world, capsys):
     assert "20,000 reports" in capsys.readouterr().out
 
 
+def test_a_folder_stands_for_the_tallies_in_it(world, capsys):
+    (world / "tallies").mkdir()
+    with pytest.raises(Invalid, match=r"a folder must hold tally files, got none that ends in \.json"):
+        decode(world / "tallies")
+    for name in ("flag2960.json", "page.json"):
+        (world / "tallies" / name).write_bytes((world / name).read_bytes())
+    assert decode(world / "tallies") == 0
+    out = capsys.readouterr().out
+    assert "(flag)" in out
+    assert "(string)" in out
+
+
 def test_a_choice_excludes_those_who_did_not_answer(world, capsys):
     tally = tally_of(define(Choice(choices=("a", "b"))), [5_000, 3_000, 2_000], np.random.default_rng(1))
     (world / "choice.json").write_text(tally.to_json())

@@ -55,7 +55,7 @@ def test_truth_stands_beside_estimate_and_most_intervals_hold_it(once) -> None:
 
 def test_it_names_the_next_commands(once) -> None:
     done, _ = once
-    assert [line.split()[1] for line in done.stdout.splitlines()[-3:]] == ["peek", "label", "init"]
+    assert [line.split()[1] for line in done.stdout.splitlines()[-3:]] == ["init", "peek", "label"]
 
 
 def test_an_interrupt_cleans_up(tmp_path: Path) -> None:

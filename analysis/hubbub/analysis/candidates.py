@@ -39,7 +39,7 @@ def decode_candidates(pools: Sequence[Pool], candidates: Sequence[str], options:
     if len(listed) < len(candidates):
         notes.append(f"{len(candidates) - len(listed)} repeated candidates were left out.")
     if not listed:
-        notes.append("No candidates were given: only `absent` and `other` can be estimated.")
+        notes.append("No candidates were given (--candidates FILE): only `absent` and `other` can be estimated.")
     return decode_design(pools, design, listed, options, notes, hashed=True)
 
 

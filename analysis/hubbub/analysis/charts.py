@@ -220,6 +220,6 @@ def _row(decoding: Decoding, value: str) -> int:
 
 
 def _label(decoding: Decoding, i: int) -> str:
-    """Two rows of one name would share a bar: a string called `other` is quoted."""
+    """Two rows of one name would share a bar: a string called `other` is quoted beside the row of all others."""
     value, role = decoding.values[i], decoding.roles[i]
-    return f'"{value}"' if role == "answer" and value in ("absent", "other") else value
+    return f'"{value}"' if role == "answer" and value in decoding.roles else value

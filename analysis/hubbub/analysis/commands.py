@@ -37,7 +37,9 @@ def add_decode(parser: ArgumentParser) -> None:
         "  hubbub decode latency.json --between 0 100 --quantile 0.5 --quantile 0.99\n"
         "  hubbub decode --rappor params.csv counts.csv map.csv --format rappor"
     )
-    parser.add_argument("tallies", metavar="TALLY", nargs="*", help="tally files; epochs of one metric are pooled")
+    parser.add_argument(
+        "tallies", metavar="TALLY", nargs="*", help="tally files, or folders of them; epochs of one metric are pooled"
+    )
     parser.add_argument(
         "--candidates",
         metavar="[METRIC=]FILE",
@@ -164,9 +166,9 @@ def each_epoch(tallies: Sequence[Tally]) -> list[list[Tally]]:
 def read_tallies(paths: Iterable[str], *, merge: bool = False) -> list[Tally]:
     """One tally for each definition. The same epoch twice may be the same reports twice, so it must be asked for."""
     found: dict[str, Tally] = {}
-    for path in paths:
+    for path in _files(paths):
         try:
-            tally = Tally.from_json(Path(path).read_bytes())
+            tally = Tally.from_json(path.read_bytes())
         except Invalid as error:
             raise Invalid(f"{path}: {problem}" for problem in error.problems) from None
         key = tally.metric.metric_hash
@@ -179,6 +181,18 @@ def read_tallies(paths: Iterable[str], *, merge: bool = False) -> list[Tally]:
             tally = found[key] + tally
         found[key] = tally
     return list(found.values())
+
+
+def _files(paths: Iterable[str]) -> Iterator[Path]:
+    """The files themselves; of a folder, such as `hubbub export` writes, all its JSON files."""
+    for path in map(Path, paths):
+        if not path.is_dir():
+            yield path
+            continue
+        inside = sorted(path.glob("*.json"))
+        if not inside:
+            raise Invalid([f"{path}: a folder must hold tally files, got none that ends in .json"])
+        yield from inside
 
 
 def read_candidates(given: Sequence[str], metrics: dict[str, list[Tally]]) -> dict[str, list[str]]:
@@ -231,7 +245,7 @@ def _write_comparisons(arguments: Namespace, options: Options, decodings: Sequen
 def _draw(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
     metrics = {decoding.metric for decoding in decodings}
     if len(metrics) > 1:
-        raise Invalid([f"--chart draws one metric, got {len(metrics)}"])
+        raise Invalid([f"--chart draws one metric, got {len(metrics)}; decode them one by one"])
     from hubbub.analysis.charts import decoding_chart, save, series_chart
 
     chart = series_chart(decodings, arguments.value) if arguments.by_epoch else decoding_chart(decodings[0])

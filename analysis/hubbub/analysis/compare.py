@@ -42,6 +42,7 @@ class Comparison:
 
     @property
     def changed(self) -> npt.NDArray[np.bool_]:
+        """Rows whose difference is more than noise, corrected for their number."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.p_adjusted <= 1 - self.after.confidence)
 

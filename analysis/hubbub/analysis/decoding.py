@@ -111,6 +111,7 @@ class Decoding:
         return {name: found[name] for name in COLUMNS}
 
     def rows(self) -> Iterator[dict[str, Any]]:
+        """The tidy table, row by row."""
         columns = self.columns()
         for cells in zip(*columns.values(), strict=True):
             yield dict(zip(COLUMNS, cells, strict=True))

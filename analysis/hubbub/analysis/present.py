@@ -38,7 +38,8 @@ def table(decoding: Decoding, most: int = SHOWN, style: Style = PLAIN) -> str:
 def _title(decoding: Decoding) -> str:
     reports = f"{decoding.num_reports:,} report{'s' * (decoding.num_reports != 1)}"
     epochs = f", {epoch_span(decoding.epochs)}" if decoding.epochs else ""
-    return f"{decoding.metric} ({decoding.kind}){epochs}, {reports}"
+    unit = f", in {decoding.unit}" if decoding.unit else ""
+    return f"{decoding.metric} ({decoding.kind}{unit}){epochs}, {reports}"
 
 
 def _header(decoding: Decoding) -> list[str]:
@@ -87,7 +88,8 @@ def _remarks(decoding: Decoding, most: int) -> list[str]:
     remarks = []
     hidden = len(decoding) - len(_shown(decoding, most))
     if hidden:
-        remarks.append(f"{hidden:,} more values are not shown; --format csv has them all.")
+        are = "value is" if hidden == 1 else "values are"
+        remarks.append(f"{hidden:,} more {are} not shown; --format csv has them all.")
     whom = {
         "reporting": "the installs that reported",
         "population": "the population that the reporting installs are a sample of",
@@ -113,6 +115,7 @@ def _remarks(decoding: Decoding, most: int) -> list[str]:
 
 
 def comparison_table(comparison: Comparison, most: int = SHOWN, style: Style = PLAIN) -> str:
+    """Before, after and the difference, for a person; of long lists the rows that changed most surely."""
     before, after = comparison.before, comparison.after
     percent = f"{100 * after.confidence:g} %"
     header = ["value", _side(before), _side(after), "difference", f"{percent} interval", ""]
@@ -131,9 +134,10 @@ def comparison_table(comparison: Comparison, most: int = SHOWN, style: Style = P
             ]
         )
     note = "The two sides are taken as independent: variances add."
+    unit = f", in {after.unit}" if after.unit else ""
     top, *lines = _aligned(header, rows)
     lines = [line if comparison.changed[i] else style.faint(line) for i, line in zip(order, lines, strict=True)]
-    return "\n".join([style.bold(f"{after.metric} ({after.kind})"), "", top, *lines, "", note])
+    return "\n".join([style.bold(f"{after.metric} ({after.kind}{unit})"), "", top, *lines, "", note])
 
 
 def _side(decoding: Decoding) -> str:
@@ -155,7 +159,7 @@ def html_table(decoding: Decoding, most: int = SHOWN) -> str:
 
 
 def to_csv(tables: Sequence[Decoding] | Sequence[Comparison]) -> str:
-    """Tidy rows, all tables under one header."""
+    """A row for each value of each table, under one header. Shares are between 0 and 1; what is not known is empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for number, columns in enumerate(table.columns() for table in tables):
@@ -182,6 +186,7 @@ def comparisons_to_json(comparisons: Sequence[Comparison]) -> str:
 
 
 def write_parquet(decodings: Sequence[Decoding], path: str) -> None:
+    """The rows of `to_csv` as a Parquet file, with types. Needs `hubbub[parquet]`."""
     pa, pq = need("pyarrow", "'hubbub[parquet]'"), need("pyarrow.parquet", "'hubbub[parquet]'")
     kinds = {"metric": pa.string(), "epochs": pa.string(), "value": pa.string(), "detected": pa.bool_()}
     kinds["num_reports"] = pa.int64()
@@ -255,7 +260,7 @@ def _percent(share: float) -> str:
         return "0 %"
     digits = 1 if abs(share) >= 0.1 else 2 if abs(share) >= 0.001 else 4
     text = f"{100 * share:.{digits}f} %"
-    return text.replace("-", "", 1) if float(text[:-2]) == 0 else text
+    return "0 %" if float(text[:-2]) == 0 else text
 
 
 def _number(number: float) -> str:

@@ -216,6 +216,7 @@ class Tree:
 
     @classmethod
     def of(cls, shape: Range, definitions: Sequence[Sequence[Cohort]], finite: float, confidence: float) -> Tree:
+        """What `decode` makes of the cohorts of each definition, a cohort a level."""
         levels = Levels.of(shape.branching, definitions)
         leaves = levels.leaves() if levels.identified else np.full(shape.num_leaves, np.nan)
         return cls(shape=shape, levels=levels, leaves=leaves, finite=finite, confidence=confidence)

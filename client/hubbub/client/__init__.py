@@ -1,7 +1,4 @@
-"""The thing apps embed: noise made once, kept for life, under a budget.
-
-from hubbub.client import Client
-"""
+"""The thing apps embed: noise made once, kept for life, under a budget. Most apps need `Client` alone."""
 
 from hubbub.client.account import Pending, Status
 from hubbub.client.client import Client

@@ -42,6 +42,7 @@ class Status(NamedTuple):
     set_aside: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
+        """What `hubbub status --json` prints."""
         rules = [decision._asdict() for decision in self.rules]
         return {**self._asdict(), "rules": rules, "counts": dict(self.counts), "set_aside": list(self.set_aside)}
 

@@ -39,9 +39,11 @@ EXIT_PATIENCE = 2.0
 class Client:
     """Telemetry for one app on one install.
 
+        from hubbub.client import Client
+
         telemetry = Client("metrics.toml", endpoint="https://telemetry.example.org")
-        telemetry.consent(True)                # once, when the person agrees
-        telemetry.record("dark_theme", True)   # anywhere, any time, from any thread or process
+        telemetry.consent(True)  # once, when the person agrees
+        telemetry.record("dark_theme", True)  # anywhere, any time, from any thread or process
 
     `endpoint` is the base URL of a collector, https unless on this machine; without one nothing is ever made or sent.
     `background=False` starts no thread: `flush()` sends, on the caller's. `clock`, `send_delay` (from the length of
@@ -176,6 +178,7 @@ class Client:
 
     @property
     def mode(self) -> str:
+        """`off`, `local` or `on`; `status().rule` says why."""
         return self._decision.mode
 
     # -- recording

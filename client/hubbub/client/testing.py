@@ -1,8 +1,11 @@
 """For the tests of apps that embed the client: assert what was recorded, with no network and nothing left behind.
 
-    pytest_plugins = ["hubbub.client.testing"]          # in conftest.py
+    pytest_plugins = ["hubbub.client.testing"]  # in conftest.py
+
 
     def test_the_theme_is_recorded(hubbub_records):
+        import app
+
         app.start()
         assert hubbub_records == [("dark_theme", True)]
 

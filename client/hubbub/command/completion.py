@@ -31,7 +31,8 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def add_completion(parser: ArgumentParser) -> None:
-    parser.epilog = "example:\n  hubbub completion bash > ~/.local/share/bash-completion/completions/hubbub"
+    folder = "~/.local/share/bash-completion/completions"
+    parser.epilog = f"example:\n  mkdir -p {folder}\n  hubbub completion bash > {folder}/hubbub"
     parser.add_argument("shell", choices=SHELLS, help="whose script to print")
 
 

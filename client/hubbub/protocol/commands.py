@@ -72,7 +72,8 @@ def run_merge(arguments: Namespace) -> int:
     unfinished = out.with_name(out.name + ".part")
     unfinished.write_text(tally.to_json(), encoding="utf-8")
     unfinished.replace(out)
-    print(f"{out}: {tally.metric.name}, {len(tally.epochs)} epochs, {tally.num_reports} reports")
+    epochs = f"{len(tally.epochs)} epoch{'s' * (len(tally.epochs) != 1)}"
+    print(f"{out}: {tally.metric.name}, {epochs}, {tally.num_reports} report{'s' * (tally.num_reports != 1)}")
     return 0
 
 

@@ -29,6 +29,8 @@ ABSENT: Final = _Absent.ABSENT
 
 
 class Encoded(NamedTuple):
+    """A mask, and whether the value had to be moved into the metric's limits first."""
+
     mask: int
     clamped: bool = False
 

@@ -44,6 +44,7 @@ Metrics = Mapping[bytes, Definition]
 
 
 def by_short_hash(metrics: Iterable[Definition]) -> dict[bytes, Definition]:
+    """The definitions a reader knows, in the form that `unpack` and `from_json` ask for."""
     return {metric.short_hash: metric for metric in metrics}
 
 
@@ -110,6 +111,7 @@ class Batch:
 
     @property
     def reports(self) -> Iterator[Report]:
+        """All reports, block by block."""
         for block in self.blocks:
             for cohort, bits in block:
                 yield Report(block.metric, block.epoch, cohort, bits)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from hubbub.protocol.epoch import parse_epoch
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.report import Report
 from hubbub.protocol.rules import Invalid, brief, refuse
@@ -54,7 +55,19 @@ class Tally:
 
     @property
     def num_reports(self) -> int:
+        """All reports, over all epochs and cohorts."""
         return sum(sum(counts.num_reports) for counts in self.epochs.values())
+
+    def only(self, *periods: str) -> Tally:
+        """These epochs alone, named as the metric's cadence does: `tally.only("2026-W46")`. Raises `Invalid` for one
+        that was not counted."""
+        wanted = [parse_epoch(self.metric.every, period) for period in periods]
+        refuse(
+            f"epoch {period} of {self.metric.name} must be one that was counted"
+            for period, epoch in zip(periods, wanted, strict=True)
+            if epoch not in self.epochs
+        )
+        return Tally(self.metric, {epoch: self.epochs[epoch] for epoch in wanted})
 
     def __add__(self, other: Tally) -> Tally:
         """Both together: the same reports counted in one place. Raises `Invalid` for another definition."""

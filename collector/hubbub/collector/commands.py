@@ -83,10 +83,15 @@ def run_export(arguments: Namespace) -> int:
         print(json.dumps(rows, indent=2))
         return 0
     for path, tally in zip(paths, found, strict=True):
-        print(f"{path}: {tally.metric.name}, {len(tally.epochs)} epochs, {tally.num_reports} reports")
+        epochs, reports = _number(len(tally.epochs), "epoch"), _number(tally.num_reports, "report")
+        print(f"{path}: {tally.metric.name}, {epochs}, {reports}")
     if not found:
         print("nothing has been counted for that", file=sys.stderr)
     return 0
+
+
+def _number(number: int, of: str) -> str:
+    return f"{number} {of}{'s' * (number != 1)}"
 
 
 def add_backup(parser: ArgumentParser) -> None:
@@ -97,7 +102,7 @@ def add_backup(parser: ArgumentParser) -> None:
 
 def run_backup(arguments: Namespace) -> int:
     reports = backup(Path(arguments.data), Path(arguments.out))
-    print(f"{arguments.out}: {reports} reports")
+    print(f"{arguments.out}: {_number(reports, 'report')}")
     return 0
 
 
@@ -109,7 +114,7 @@ def add_restore(parser: ArgumentParser) -> None:
 
 def run_restore(arguments: Namespace) -> int:
     reports = restore(Path(arguments.backup), Path(arguments.data))
-    print(f"{arguments.data}: {reports} reports")
+    print(f"{arguments.data}: {_number(reports, 'report')}")
     return 0
 
 

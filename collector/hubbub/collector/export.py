@@ -33,6 +33,7 @@ class Wanted:
         self._end = None if end is None else _period("to", end)[1]
 
     def has(self, metric: Definition, epoch: int) -> bool:
+        """Whether this epoch of this metric is one of them."""
         if self.metric is not None and self.metric not in (metric.name, metric.metric_hash):
             return False
         if self._start is not None and epoch < epoch_of(metric.every, self._start):
@@ -82,7 +83,8 @@ def from_url(url: str, token: str, query: Mapping[str, str | None], trust: Path 
         raise Invalid([f"url must begin with http:// or https://, got {url!r}"])
     asked = urllib.parse.urlencode({name: value for name, value in query.items() if value is not None})
     request = urllib.request.Request(  # noqa: S310  # the scheme has been checked
-        f"{url.rstrip('/')}/v1/tallies?{asked}", headers={"Authorization": f"Bearer {token}"}
+        f"{url.rstrip('/').removesuffix('/v1/tallies')}/v1/tallies?{asked}",
+        headers={"Authorization": f"Bearer {token}"},
     )
     context = ssl.create_default_context(cafile=None if trust is None else str(trust))
     try:

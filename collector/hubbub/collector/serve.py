@@ -200,7 +200,7 @@ def _greeting(settings: Settings, port: int, tls: bool) -> list[str]:
     url = f"{'https' if tls else 'http'}://{host}:{port}"
     return [
         f"Collecting on {url}",
-        f"  reports   {url}/v1/reports      what clients are given",
+        f"  reports   {url}/v1/reports      where clients send; their endpoint is {url}",
         f"  registry  {url}/v1/metrics      public: what is asked, and the label",
         f"  tallies   {url}/v1/tallies      needs a read token",
         f"  data      {Path(settings.data).resolve()}",

@@ -225,13 +225,12 @@ def _summary(rows: list[Row], counts: Counter[str], collector: Collector, second
         f"{measures['hubbub_reports_total']:,.0f} counted. "
         f"{repeated:.0f} messages came twice and count once; {refused:.0f} were rubbish and are refused."
     )
-    yield "No answer ever left an install: look at one with the first of these, then"
+    yield "No answer ever left an install: look at one, and at what is asked, with these:"
     yield ""
-    yield "  hubbub peek homepage https://news.example/ --metrics examples/metrics.toml"
-    yield "  hubbub label examples/metrics.toml"
-    if once:
-        yield "  hubbub init my-app"
-    else:  # there is still a collector to ask
+    yield "  hubbub init my-app"  # first: the others need its metrics.toml, which only a checkout would have
+    yield "  hubbub peek homepage https://news.example/ --metrics my-app/metrics.toml"
+    yield "  hubbub label my-app/metrics.toml"
+    if not once:  # there is still a collector to ask
         yield f"  hubbub export --url {collector.url} --token {collector.token} --out tallies"
 
 

@@ -1,0 +1,58 @@
+"""What pages show and no test runs as it stands, each with the reason. Short, and to be read in review.
+
+`NOT_RUN` is left out altogether. `SMALLER` is run with these options more, because as it stands it takes minutes; and
+only once, however many pages show it.
+A command that matches none of them is run. An entry that nothing needs any more fails the test.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    command: re.Pattern[str]
+    reason: str
+
+
+def _because(reason: str, *commands: str) -> list[Entry]:
+    return [Entry(re.compile(command), reason) for command in commands]
+
+
+NOT_RUN = [
+    *_because("it is what runs this test", r"make test\b"),
+    *_because("hours; each proof has a quick form in the tests", r"make proof\b"),
+    *_because("tests/quality runs each of its tools", r"make check\b"),
+    *_because("tests/docs/test_site.py runs the same builder", r"make docs\b"),
+    *_because("it sets up an environment; tests/packaging and tests/simulations/test_demo.py do both", r"make demo\b"),
+    *_because("no package index is asked in a test; tests/packaging/test_bare_install.py installs", r"pip install\b"),
+    *_because("tests/simulations/test_demo.py runs it with a smaller crowd", r"hubbub demo\b"),
+    *_because("needs a system manager and root", r"(sudo )?systemctl\b", r"sudo \w+"),
+    *_because("needs a Docker daemon", r"docker\b"),
+    *_because("it would open an editor in a browser", r"jupyter\b"),
+]
+
+SMALLER = [
+    *_because("--trials 10000 --installs 0", r"hubbub audit (?!--module)"),
+    *_because("--trials 10000", r"hubbub audit --module"),
+]
+
+
+def why_not(command: str) -> str | None:
+    """The reason why a command is not run, if there is one."""
+    if command.startswith("curl ") and shutil.which("curl") is None:
+        return "curl is not installed here"
+    for entry in NOT_RUN:
+        if entry.command.match(command):
+            return entry.reason
+    return None
+
+
+def made_smaller(command: str) -> str:
+    for entry in SMALLER:
+        if entry.command.match(command):
+            registry = re.sub(r"\S*metrics\.toml", "examples/metrics.toml", command.partition(" #")[0])
+            return f"{registry.rstrip()} {entry.reason}"
+    return command

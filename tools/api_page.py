@@ -1,0 +1,185 @@
+"""Writes docs/python-api.md from the docstrings: python tools/api_page.py > docs/python-api.md
+
+`PUBLIC` is what may be relied upon. A test fails where the page and the code differ, and where a public name has no
+words of its own.
+"""
+
+import ast
+import importlib
+import inspect
+import itertools
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+HEAD = """\
+# Python API
+
+Made by `python tools/api_page.py > docs/python-api.md` from the docstrings. What stands here may be relied upon; other
+names are the package's own affair and change without notice. Everything is typed. What an app embeds is in the first
+section; the protocol and the rest are for analysts, operators and tools.
+"""
+
+PUBLIC: dict[str, tuple[str, ...]] = {
+    "hubbub.client": ("Client", "Status", "Pending", "Registry", "Invalid"),
+    "hubbub.client.testing": ("hubbub_records", "recording"),
+    "hubbub.analysis": ("decode", "Decoding", "compare", "Comparison"),
+    "hubbub.analysis.decoding": ("Diagnostics",),
+    "hubbub.analysis.ranges": ("Tree",),
+    "hubbub.analysis.present": ("table", "comparison_table", "to_csv", "to_json", "write_parquet"),
+    "hubbub.analysis.charts": (
+        "decoding_chart",
+        "bar_chart",
+        "cdf_chart",
+        "series_chart",
+        "epsilon_chart",
+        "save",
+    ),
+    "hubbub.collector.export": ("from_url", "from_data", "Wanted"),
+    "hubbub.protocol.metric": ("Metric", "Definition"),
+    "hubbub.protocol.tally": ("Tally", "Counts", "count", "merge"),
+    "hubbub.protocol.report": ("Report", "Batch", "pack", "unpack", "to_json", "from_json", "by_short_hash"),
+    "hubbub.protocol.encoding": ("encode", "Encoded", "WrongValue"),
+    "hubbub.protocol.epoch": ("epoch_of", "epoch_start", "epoch_text", "parse_epoch"),
+    "hubbub.client.respond": ("respond", "draw_memo", "draw_bits"),
+    "hubbub.simulations.tallies": ("sample_tally", "ones_of", "assign_cohorts"),
+}
+PLAIN = ("to_json", "from_json")  # methods that say all by their names
+
+
+def page() -> str:
+    whole = "\n".join([HEAD, *(line for module in PUBLIC for line in section(module))])
+    return re.sub(r"\n{3,}(?=#)", "\n\n", whole).rstrip("\n") + "\n"
+
+
+def section(module_name: str) -> Iterator[str]:
+    module = importlib.import_module(module_name)
+    yield f"## {module_name}"
+    yield ""
+    yield words(module)
+    yield ""
+    for name in PUBLIC[module_name]:
+        yield from entry(name, getattr(module, name))
+
+
+def entry(name: str, thing: Any) -> Iterator[str]:
+    thing = getattr(thing, "__wrapped__", thing)  # a pytest fixture
+    yield f"### {name}"
+    yield ""
+    if inspect.isclass(thing) and not issubclass(thing, Exception):
+        yield from signature(name, thing)
+        yield words(thing)
+        yield ""
+        yield from members(thing)
+    elif inspect.isclass(thing):
+        yield words(thing)
+        yield ""
+    else:
+        yield from signature(name, thing)
+        yield words(thing)
+        yield ""
+
+
+def members(cls: type) -> Iterator[str]:
+    """The public methods and properties that a class defines itself."""
+    for name, member in vars(cls).items():
+        if name.startswith("_") or _is_field(cls, name):
+            continue
+        bare = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        if isinstance(bare, property):
+            if bare.fget and bare.fget.__doc__:
+                yield f"* `{name}`: {_one_line(bare.fget)}"
+        elif inspect.isfunction(bare):
+            shown = str(_short(inspect.signature(bare)))
+            said = _one_line(bare) if bare.__doc__ else ""
+            yield f"* `{name}{shown}`" + (f": {said}" if said else "")
+    yield ""
+
+
+def signature(name: str, thing: Any) -> Iterator[str]:
+    """As one would write the call; a class that only carries values is shown by its fields."""
+    if is_dataclass(thing) or hasattr(thing, "_fields"):
+        names = [field.name for field in fields(thing)] if is_dataclass(thing) else list(thing._fields)
+        yield "Fields: " + ", ".join(f"`{field}`" for field in names if not field.startswith("_")) + "."
+        yield ""
+        return
+    whole = f"{name}{_short(inspect.signature(thing))}"
+    if len(whole) > 100:
+        inside, close, answer = whole.partition("(")[2].rpartition(")")
+        lines = re.sub(r", (?=\w+: |\*)", ",\n    ", inside)
+        whole = f"{name}(\n    {lines},\n{close}{answer}"
+    yield "```text"
+    yield whole
+    yield "```"
+    yield ""
+
+
+def words(thing: Any) -> str:
+    """A docstring as Markdown: what is indented in it is Python."""
+    said = inspect.cleandoc(inspect.getdoc(thing) or "")
+    assert said, f"{thing!r} is public and has no docstring"
+    parts: list[str] = []
+    for is_code, lines in itertools.groupby(_marked(said), key=lambda marked: marked[0]):
+        text = "\n".join(line for _, line in lines).strip("\n")
+        code = textwrap.dedent(text)
+        parts.append(f"```{_language(code)}\n{code}\n```" if is_code else _escaped(text))
+    return "\n\n".join(parts)
+
+
+def _marked(text: str) -> list[tuple[bool, str]]:
+    """Each line, and whether it belongs to an indented block: empty lines within one do, too."""
+    lines = text.splitlines()
+    marked = []
+    for i, line in enumerate(lines):
+        after = next((other for other in lines[i:] if other.strip()), "")
+        before = bool(marked) and marked[-1][0]
+        marked.append((after.startswith("    ") and (before or bool(line.strip())), line))
+    return marked
+
+
+def _language(code: str) -> str:
+    try:
+        ast.parse(code)
+    except SyntaxError:
+        return "text"
+    return "python"
+
+
+def _escaped(text: str) -> str:
+    """Stars as they are, but in code: Markdown would take p* ... q* for emphasis."""
+    return "`".join(part if i % 2 else part.replace("*", r"\*") for i, part in enumerate(text.split("`")))
+
+
+def _one_line(thing: Any) -> str:
+    return _escaped(" ".join(inspect.cleandoc(thing.__doc__).split()))
+
+
+def _is_field(cls: type, name: str) -> bool:
+    return name in getattr(cls, "__dataclass_fields__", {}) or name in getattr(cls, "_fields", ())
+
+
+def _short(found: inspect.Signature) -> str:
+    """Without `self` and `cls`, annotations as they are written, functions by their names."""
+    shown: list[str] = []
+    starred = False
+    for parameter in found.parameters.values():
+        if parameter.name in ("self", "cls"):
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
+            shown.append("*")
+        starred = starred or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+        star = "*" * (parameter.kind is parameter.VAR_POSITIONAL)
+        default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
+        shown.append(f"{star}{parameter.name}: {parameter.annotation}{default}")
+    answer = "" if found.return_annotation in ("None", inspect.Signature.empty) else f" -> {found.return_annotation}"
+    return f"({', '.join(shown)}){answer}"
+
+
+def _default(value: Any) -> str:
+    return value.__qualname__ if callable(value) else repr(value)
+
+
+if __name__ == "__main__":
+    print(page(), end="")
