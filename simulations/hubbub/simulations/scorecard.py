@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import floor, log10
+from math import floor, isnan, log10
 from typing import Any
 
 import numpy as np
@@ -54,10 +54,11 @@ class Scorecard:
         return self.error / self.theory
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "coverage": self.coverage, "against_theory": self.against_theory}
+        known = {**asdict(self), "stale": None if isnan(self.stale) else self.stale}
+        return {**known, "coverage": self.coverage, "against_theory": self.against_theory}
 
 
-def score(metric: Metric, decoding: Decoding, truth: Truth, counts: Mapping[Any, int], stale: int) -> Scorecard:
+def score(metric: Metric, decoding: Decoding, truth: Truth, counts: Mapping[Any, int], stale: float) -> Scorecard:
     """Judge a decoding whose truth is known; `counts` say how often each answer was recorded."""
     answers = np.array([role == ANSWER for role in decoding.roles], dtype=bool)
     there = answers & (truth > 0)
@@ -140,7 +141,7 @@ def sentence(card: Scorecard, decoding: Decoding, truth: Truth) -> str:
     """What the undecided want to know."""
     if not card.reports:
         return f"{card.metric}: nobody would report."
-    stale = f" {percent(card.stale)} of the reports repeat an older answer." if card.stale else ""
+    stale = f" {percent(card.stale)} of the reports repeat an older answer." if card.stale > 0 else ""
     match card.kind:
         case "flag":
             return f"{card.metric}: you would read {_reading(decoding, truth, 0)}.{stale}"
@@ -180,6 +181,12 @@ def percent(share: float) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def share_of_stale(card: Scorecard) -> str:
+    if isnan(card.stale):
+        return "unknown"
+    return percent(card.stale) if card.stale else "none"
+
+
 def table(cards: list[Scorecard]) -> str:
     """All metrics side by side."""
     header = ["metric", "kind", "found", "missed", "false", "distance", "coverage", "error", "theory", "stale"]
@@ -196,7 +203,7 @@ def table(cards: list[Scorecard]) -> str:
             f"{card.covered:,} of {card.intervals:,}",
             percent(card.error),
             percent(card.theory),
-            percent(card.stale) if card.stale else "none",
+            share_of_stale(card),
         ]
         for card in cards
     ]

@@ -6,6 +6,7 @@ instead, as long as there are not too many of them. Either way the result is the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,9 +17,11 @@ from hubbub.analysis.decoding import Decoding
 from hubbub.client.reporting import is_expired
 from hubbub.protocol.epoch import epoch_of
 from hubbub.protocol.metric import Metric
+from hubbub.protocol.registry import Registry
 from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import MAX_CELLS
 from hubbub.protocol.tally import Tally
+from hubbub.simulations.clients import client_tallies
 from hubbub.simulations.distribution import Distribution
 from hubbub.simulations.exact import Progress, Sampled, exact_tally
 from hubbub.simulations.lives import MOST_LIVES, Habits, Lives, draw_lives
@@ -77,25 +80,57 @@ class Outcome:
 
 def simulate(setting: Setting, seed: int, way: str | None = None, progress: Progress = lambda share: None) -> Outcome:
     """Draw, decode, judge. The same seed gives the same people, tally and estimates, whatever other metrics do."""
-    metric, epochs = setting.metric, setting.epoch_numbers
+    epochs = setting.epoch_numbers
     if not epochs:
-        raise Invalid([f"{metric.name}: expires must be after the simulation begins, got {metric.expires.isoformat()}"])
-    rng = np.random.default_rng([seed, *metric.name.encode()])
+        name, end = setting.metric.name, setting.metric.expires.isoformat()
+        raise Invalid([f"{name}: expires must be after the simulation begins, got {end}"])
+    rng = np.random.default_rng([seed, *setting.metric.name.encode()])
     lives = lives_of(setting, rng)
     used, sampled = _sample(setting, lives, epochs, rng, way, progress)
+    return judge(setting, used, lives, sampled.tally, sampled.stale)
+
+
+def simulate_clients(
+    registry: Registry, settings: Sequence[Setting], seed: int, progress: Progress = lambda share: None
+) -> list[Outcome]:
+    """The same through real clients and a real collector, for a whole registry at once, in the epochs just past.
+
+    The people are those of the seed; the noise is the operating system's. What is stale is not known from outside.
+    """
+    if {setting.metric.name for setting in settings} != set(registry.metrics):
+        raise Invalid(["real clients answer all metrics of a registry, got some of them"])
+    if len(settings) > 1 and (settings[0].habits.away or settings[0].habits.churn):
+        raise Invalid(
+            ["--away and --churn need a registry of one metric for real clients: installs are away as a whole"]
+        )
+    lives = {}
+    for setting in settings:
+        rng = np.random.default_rng([seed, *setting.metric.name.encode()])
+        some = replace(setting.habits, consent=1.0)
+        agreed = max(1, round(setting.installs * setting.habits.consent))
+        lives[setting.metric.name] = lives_of(replace(setting, habits=some, installs=agreed), rng).split()
+    tallies = client_tallies(registry.source, lives, processes=min(4, os.cpu_count() or 1), progress=progress)
+    return [
+        judge(setting, "clients", lives[setting.metric.name], tallies[setting.metric.name], float("nan"))
+        for setting in settings
+    ]
+
+
+def judge(setting: Setting, way: str, lives: Lives, tally: Tally, stale: float) -> Outcome:
+    """Decode as an analyst would, and hold it against the truth."""
+    metric = setting.metric
     candidates = candidates_of(setting) if metric.kind == "string" else None
-    decoding = decode(sampled.tally, candidates)
+    decoding = decode(tally, candidates)
     counts = lives.counts()
     truth = truth_of_counts(decoding, metric, counts, max(len(decoding.epochs), 1))
-    card = score(metric, decoding, truth, counts, sampled.stale)
     return Outcome(
         setting=replace(setting, candidates=candidates),
-        way=used,
+        way=way,
         lives=lives,
-        tally=sampled.tally,
+        tally=tally,
         decoding=decoding,
         truth=truth,
-        card=card,
+        card=score(metric, decoding, truth, counts, stale),
     )
 
 
