@@ -2,7 +2,8 @@
 
 People change their minds, forget to run the app, leave for good, have nothing to say. A crowd of any size lives a
 limited number of different lives; how many installs live each is a number, so that a billion cost what a thousand do.
-Where there are fewer installs than that, every one has a life of its own. All chance comes from the `rng` argument.
+In such a crowd everything happens to as many as it should, as the law of large numbers has it; where there are fewer
+installs than lives, every one has a life of its own and its own luck. All chance comes from the `rng` argument.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ Index = npt.NDArray[np.int64]
 ABSENT, AWAY = -1, -2
 """In place of the number of a value: the app ran and had nothing to record; it did not run, and nothing is sent."""
 
-MOST_LIVES = 4096
+MOST_LIVES = 16_384
 MOST_EPOCHS = 400
+_GOLDEN = 0.6180339887498949
+"""Its multiples fill [0, 1) evenly, however few of them are taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,17 +148,23 @@ def _moving(
     first = np.repeat(np.arange(len(people)), starts)
     within = np.arange(len(first)) - np.repeat(np.cumsum(starts) - starts, starts)
     installs = holders[first] // starts[first] + (within < holders[first] % starts[first])
-    walk = _Walk(people, habits, first, rng)
+    walk = _Walk(people, habits, first, rng, evenly=agreed > most)
     return walk.through(epochs, installs)
 
 
 class _Walk:
-    """People on their seats, from epoch to epoch. Whoever goes for good leaves the seat to somebody new."""
+    """People on their seats, from epoch to epoch. Whoever goes for good leaves the seat to somebody new.
 
-    def __init__(self, people: Distribution, habits: Habits, first: Index, rng: np.random.Generator) -> None:
-        self.people, self.habits, self.rng = people, habits, rng
+    `evenly`: a seat stands for many, so what happens with some chance happens to that share of the holders of each
+    value (systematic sampling), and values are drawn anew in their proportions.
+    """
+
+    def __init__(
+        self, people: Distribution, habits: Habits, first: Index, rng: np.random.Generator, *, evenly: bool
+    ) -> None:
+        self.people, self.habits, self.rng, self.evenly = people, habits, rng, evenly
         self.now = first
-        self.mood = rng.random(len(first))
+        self.mood = (self._rank() * _GOLDEN + rng.random()) % 1 if evenly else rng.random(len(first))
         self.person = np.zeros(len(first), dtype=np.int64)
         self._reached = np.cumsum(people.shares)
 
@@ -174,7 +183,7 @@ class _Walk:
         self.person += new
         self.mood[new] = self.rng.random(int(new.sum()))
         anew = new | self._happens(self.habits.change)
-        drawn = np.searchsorted(self._reached, self.rng.random(int(anew.sum())) * self._reached[-1], side="right")
+        drawn = np.searchsorted(self._reached, self._chances(int(anew.sum())) * self._reached[-1], side="right")
         self.now = self.now.copy()
         self.now[anew] = np.minimum(drawn, len(self.people) - 1)
         if self.habits.drift and not self.people.numeric:
@@ -182,7 +191,24 @@ class _Walk:
             self.now = np.clip(self.now + steps, 0, len(self.people) - 1)
 
     def _happens(self, chance: float) -> npt.NDArray[np.bool_]:
-        return self.rng.random(len(self.now)) < chance if chance else np.zeros(len(self.now), dtype=bool)
+        if not chance:
+            return np.zeros(len(self.now), dtype=bool)
+        if not self.evenly:
+            return self.rng.random(len(self.now)) < chance
+        reached = self._rank() * chance + self.rng.random()
+        return np.asarray(np.floor(reached + chance) > np.floor(reached))
+
+    def _rank(self) -> Index:
+        """Everybody's place in a row in which holders of one value stand together, in random order."""
+        rank = np.empty(len(self.now), dtype=np.int64)
+        rank[np.lexsort((self.rng.random(len(self.now)), self.now))] = np.arange(len(self.now))
+        return rank
+
+    def _chances(self, size: int) -> npt.NDArray[np.float64]:
+        """Numbers from [0, 1), spread over it as evenly as they can be, in random order."""
+        if not self.evenly:
+            return self.rng.random(size)
+        return self.rng.permutation((np.arange(size) + self.rng.random(size)) / max(size, 1))
 
     def _shown(self, epoch: int) -> npt.NDArray[np.float64]:
         """What is recorded: a number, or the place in the list; NaN for nothing, infinity for not being there."""

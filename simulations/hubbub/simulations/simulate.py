@@ -138,7 +138,7 @@ def lives_of(setting: Setting, rng: np.random.Generator) -> Lives:
     """The people's lives as far as this metric hears of them."""
     shape = setting.metric.shape
     cells = sum(shape.width(cohort) for cohort in range(shape.num_cohorts))
-    most = max(_FEWEST_LIVES, min(MOST_LIVES, MAX_CELLS // 2 // cells))
+    most = max(_FEWEST_LIVES, min(MOST_LIVES, MAX_CELLS // 2 // cells))  # where cells are many, lives are dear
     lives = draw_lives(setting.people, setting.habits, setting.installs, len(setting.epoch_numbers), rng, most)
     return lives.reporting_once() if setting.metric.every == "once" else lives
 

@@ -19,7 +19,7 @@ from hubbub.simulations.truth import leaf_shares, truth_of_counts
 MOST_ROWS = 20
 MOST_LINES = 3
 MOST_MOMENTS = 40
-_TRUTH, _SEEN, _UNSEEN = "truth", "estimate, 95 % interval", "estimate, not told from noise"
+_TRUTH, _SEEN, _UNSEEN = "truth", "detected", "not told from noise"
 _PALE = "#C9D3DA"
 _LINES = (BLUE, ORANGE, "#009E73")
 
@@ -50,7 +50,7 @@ def _rows(outcome: Outcome) -> Any:
     title = "share of reports" if shares else f"mean{unit}"
     form = alt.Axis(format=".2~%" if shares else "~g")
     colours = alt.Scale(domain=[_TRUTH, _SEEN, _UNSEEN], range=[_PALE, BLUE, GREY])
-    legend = alt.Legend(orient="top", title=None, symbolStrokeWidth=2)
+    legend = alt.Legend(orient="top", title=None, columnPadding=28, labelFontSize=11)
     base = alt.Chart(alt.Data(values=data)).encode(
         y=alt.Y("value:N", sort=None, title=None, axis=alt.Axis(labelLimit=180))
     )
@@ -71,7 +71,11 @@ def _rows(outcome: Outcome) -> Any:
     if shares and np.isfinite(decoding.noise_floor):
         floor = alt.Chart(alt.Data(values=[{"floor": decoding.noise_floor}]))
         layers.append(floor.mark_rule(color=ORANGE, strokeDash=[6, 4], strokeWidth=1.5).encode(x="floor:Q"))
-    told = "orange mark: truth; blue: estimate and its 95 % interval" if not shares else "dashed: noise floor"
+    told = (
+        "orange mark: truth; blue: estimate and its 95 % interval"
+        if not shares
+        else "estimates with 95 % intervals; dashed: noise floor"
+    )
     more = outcome.card.present + outcome.card.false - sum(decoding.roles[i] == ANSWER for i in rows)
     if shares and more > 0:
         told = f"the {len(rows)} largest; {more:,} more are not drawn; {told}"
@@ -139,7 +143,7 @@ def series_chart(outcome: Outcome) -> Any:
             title=None,
             sort=names,
             scale=alt.Scale(domain=names, range=list(_LINES[: len(names)])),
-            legend=alt.Legend(orient="top") if len(names) > 1 else None,
+            legend=alt.Legend(orient="top", columnPadding=28, labelFontSize=11) if len(names) > 1 else None,
         ),
     )
     y = alt.Y("truth:Q", title=title, axis=form, scale=alt.Scale(zero=False))

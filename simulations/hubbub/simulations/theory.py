@@ -42,15 +42,15 @@ def _seen_through(metric: Definition, share: float, strings: int) -> tuple[float
     return 1.0, share
 
 
-def bound(metric: Definition, reports: float) -> float:
-    """The least standard error that any mechanism with the same epsilon_one_report could have in so many reports.
+def bound(metric: Definition, installs: float, epochs: int = 1) -> float:
+    """The least standard error of any mechanism that tells as much of each install: the epsilon of so many reports.
 
     For d answers: total squared error of subset selection, which attains the bound of local privacy (Ye, Barg 2018),
     shared out over the answers; for strings, whose number is not limited, its limit 4E/(E - 1)^2; for a yes or no
     E/(E - 1)^2 (Warner 1965); for a mean the one-bit mechanism's, as a share of the range (Ding, Kulkarni, Yekhanin
     2017).
     """
-    e = exp(float(metric.epsilon_one_report))
+    e = exp(float(metric.epsilon_after(epochs)))
     match metric.shape:
         case Flag():
             unit = e / (e - 1) ** 2
@@ -64,7 +64,7 @@ def bound(metric: Definition, reports: float) -> float:
             unit = _subset_selection(shape.num_buckets, e)
         case Range() as shape:
             unit = _subset_selection(shape.num_leaves, e)
-    return sqrt(unit / reports)
+    return sqrt(unit / installs)
 
 
 def _subset_selection(answers: int, e: float) -> float:
