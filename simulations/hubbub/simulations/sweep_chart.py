@@ -35,18 +35,19 @@ def sweep_chart(rows: Sequence[dict[str, Any]], varying: Sequence[str]) -> Any:
         {
             **{name: row[name] for name in ("error", "theory", "bound")},
             "across": row[across],
-            "colour": f"{_short(colour)} {row[colour]:g}" if colour else "measured",
-            "panel": f"{_short(panel)} {row[panel]:g}" if panel else "",
+            "colour": _name(colour, row),
+            "order": row[colour] if colour else 0,
+            "panel": _name(panel, row),
         }
         for row in rows
     ]
-    names = list(dict.fromkeys(str(point["colour"]) for point in sorted(data, key=_number)))
+    names = list(dict.fromkeys(point["colour"] for point in sorted(data, key=lambda point: float(point["order"]))))
     log = across in ("installs", "cohorts", "bits")
     x = alt.X(
         "across:Q",
         title=_TITLES[across],
-        scale=alt.Scale(type="log" if log else "linear", zero=False, nice=False),
-        axis=alt.Axis(format="~s" if log else "~%" if across == "change" else "~g"),
+        scale=alt.Scale(type="log" if log else "linear", zero=False, nice=False, padding=14),
+        axis=alt.Axis(format="~s" if log else "~%" if across == "change" else "~g", values=_ticks(data)),
     )
     scale = alt.Scale(domain=names, range=[_COLOURS[i % len(_COLOURS)] for i in range(len(names))])
     legend = alt.Legend(title=None, labelFontSize=11) if colour else None
@@ -56,8 +57,8 @@ def sweep_chart(rows: Sequence[dict[str, Any]], varying: Sequence[str]) -> Any:
         return alt.Y(
             f"{name}:Q",
             title="root mean square error of a share",
-            scale=alt.Scale(type="log"),
-            axis=alt.Axis(format=".2~%"),
+            scale=alt.Scale(type="log", nice=False, padding=14),
+            axis=alt.Axis(format="~%", tickCount=6),
         )
 
     theory = base.mark_line(strokeWidth=1.5).encode(y=y("theory"))
@@ -66,14 +67,21 @@ def sweep_chart(rows: Sequence[dict[str, Any]], varying: Sequence[str]) -> Any:
     layers = alt.layer(least, theory, points, data=alt.Data(values=data)).properties(width=360, height=260)
     title = alt.Title("Error over settings", subtitle="points: measured; lines: theory; dotted: the bound")
     if panel:
-        layers = layers.facet(facet=alt.Facet("panel:N", title=None), columns=2)
+        layers = layers.facet(facet=alt.Facet("panel:N", title=None), columns=3)
     return styled(layers.properties(title=title))
 
 
-def _short(axis: str | None) -> str:
-    return {"change": "change", "installs": "installs", "epsilon": "epsilon"}.get(axis or "", axis or "")
+def _ticks(data: Sequence[dict[str, Any]]) -> list[float]:
+    """The values that were tried, as far as there is room for them."""
+    tried = sorted({float(point["across"]) for point in data})
+    return tried[:: -(-len(tried) // 8)]
 
 
-def _number(point: dict[str, Any]) -> float:
-    word = str(point["colour"]).rpartition(" ")[2]
-    return float(word) if word != "measured" else 0.0
+def _name(axis: str | None, row: dict[str, Any]) -> str:
+    """A value of an axis as a legend has it: `num_bits 64`, `change 2 %`."""
+    if axis is None:
+        return "measured"
+    if axis == "change":
+        return f"change {100 * row[axis]:g} %"
+    prefix = "num_" if axis in ("bits", "cohorts", "hashes") else ""
+    return f"{prefix}{axis} {row[axis]:g}"

@@ -73,4 +73,5 @@ def _subset_selection(answers: int, e: float) -> float:
     total = min(
         (d - 1) ** 2 * (w * e + d - w) ** 2 / (d * w * (d - w) * (e - 1) ** 2) for w in range(1, max(2, d // 2 + 1))
     )
-    return total / d
+    # Of a sample from a population whose answers are all alike; the sampling is no error about those who reported.
+    return (total - (1 - 1 / d)) / d
