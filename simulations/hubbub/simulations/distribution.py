@@ -27,6 +27,12 @@ MOST_VALUES = 200_000
 DEFAULT_STRINGS = 1000
 _GRID = 4096
 _DEFAULTS = {"flag": "share:30%", "choice": "zipf:1", "string": f"zipf:1,{DEFAULT_STRINGS}"}
+_LISTS = {
+    "zipf": "zipf:EXPONENT,COUNT",
+    "exponential": "exponential:MEAN,COUNT",
+    "normal": "normal:COUNT",
+    "uniform": "uniform:COUNT",
+}
 _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
 FORMS = """\
@@ -95,8 +101,11 @@ def _list(shape: Shape, name: str, numbers: list[float], text: str) -> Distribut
         if not 0 <= share <= 1:
             raise Invalid([f"share must be in [0, 1], got {share:g}"])
         return weighted_values([True, False], [share, 1 - share], f"{100 * share:g} % say yes", False)
+    if name not in _LISTS:
+        known = ", ".join([*(["share"] * isinstance(shape, Flag)), *_LISTS, "csv", "column"])
+        raise Invalid([f"the population of a {shape.kind} must be one of {known}, got {brief(name)}"])
     own = 1 if name in ("zipf", "exponential") else 0
-    count = _count(shape, numbers[own:], text)
+    count = _count(shape, numbers[own:], text, _LISTS[name])
     rank = np.arange(1, count + 1)
     match name:
         case "zipf":
@@ -109,22 +118,17 @@ def _list(shape: Shape, name: str, numbers: list[float], text: str) -> Distribut
             weights, words = np.exp(-rank / mean), f"the r-th of {count:,} values with weight e^(-r/{mean:g})"
         case "normal":
             weights, words = _bell(count), f"{count:,} values, a bell over their list"
-        case "uniform":
-            weights, words = np.ones(count), f"{count:,} values, all alike"
         case _:
-            known = "zipf, exponential, normal, uniform, csv, column"
-            if isinstance(shape, Flag):
-                known = f"share, {known}"
-            raise Invalid([f"the population of a {shape.kind} must be one of {known}, got {brief(name)}"])
+            weights, words = np.ones(count), f"{count:,} values, all alike"
     return weighted_values(_listed(shape, count), weights, words, False)
 
 
-def _count(shape: Shape, given: list[float], text: str) -> int:
+def _count(shape: Shape, given: list[float], text: str, form: str) -> int:
     if not isinstance(shape, String):
         if given:
             raise Invalid([f"COUNT is for strings; a {shape.kind} lists its own values, got {brief(text)}"])
         return len(shape.choices) if isinstance(shape, Choice) else 2
-    (count,) = _exactly(given or [float(DEFAULT_STRINGS)], 1, "COUNT", text)
+    (count,) = _exactly(given or [float(DEFAULT_STRINGS)], 1, form, text)
     if not 1 <= count <= MOST_VALUES or count != int(count):
         raise Invalid([f"COUNT must be a whole number in [1, {MOST_VALUES}], got {count:g}"])
     return int(count)

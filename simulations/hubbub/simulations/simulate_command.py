@@ -124,6 +124,9 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
             raise Invalid([f"--{option} must be in [1, {most:,}], got {getattr(arguments, option):,}"])
     if arguments.way == "clients" and arguments.installs > MOST_CLIENTS:
         raise Invalid([f"--installs must be at most {MOST_CLIENTS:,} for --way clients, got {arguments.installs:,}"])
+    for name in arguments.metric:
+        if name not in registry.metrics:
+            raise Invalid([f"--metric must be one of {', '.join(registry.metrics)}, got {brief(name)}"])
     metrics = [registry[name] for name in arguments.metric] or list(registry)
     people = _by_metric("population", arguments.population, metrics, parse_people)
     rates = {

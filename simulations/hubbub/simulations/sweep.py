@@ -150,17 +150,22 @@ def run(points: Sequence[Point], processes: int, results: Path | None) -> Iterat
         if point.key in known:
             yield point, known[point.key], True
     left = [point for point in dict.fromkeys(points) if point.key not in known]
-    if not left:
+    for point, figures in _measured(left, min(processes, len(left))):
+        if results:
+            _append(results, point, figures)
+        yield point, figures, False
+
+
+def _measured(points: Sequence[Point], processes: int) -> Iterator[tuple[Point, Row]]:
+    if processes <= 1:
+        yield from ((point, measure(point)) for point in points)
         return
     context = get_context("spawn")
-    with ProcessPoolExecutor(min(processes, len(left)), context, initializer=_leave_interrupts_to_the_parent) as pool:
-        waiting = {pool.submit(measure, point): point for point in left}
+    with ProcessPoolExecutor(processes, context, initializer=_leave_interrupts_to_the_parent) as pool:
+        waiting = {pool.submit(measure, point): point for point in points}
         try:
             for done in as_completed(waiting):
-                point, figures = waiting[done], done.result()
-                if results:
-                    _append(results, point, figures)
-                yield point, figures, False
+                yield waiting[done], done.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
