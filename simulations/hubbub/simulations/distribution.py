@@ -37,19 +37,19 @@ _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
 FORMS = """\
 populations of lists (flag, choice, string), the values in their order:
-  share:30%           flag: so many say yes
-  zipf:1[,COUNT]      the r-th value with weight r^-1
-  exponential:20[,COUNT]  the r-th value with weight e^(-r/20)
-  normal[:COUNT]      a bell over the list, most common in its middle
-  uniform[:COUNT]     all alike (COUNT: how many strings there are, default 1000)
+  share:30%                 flag: so many say yes
+  zipf:1[,COUNT]            the r-th value with weight r^-1
+  exponential:20[,COUNT]    the r-th value with weight e^(-r/20)
+  normal[:COUNT]            a bell over the list, most common in its middle
+  uniform[:COUNT]           all alike (COUNT: how many strings there are, default 1000)
 populations of numbers (mean, histogram, range):
-  normal[:MEAN,SD]    without figures a bell over the middle of the range, or of the buckets
-  lognormal:MEDIAN,SPREAD   SPREAD is that of the logarithm
+  normal[:MEAN,SD]          without figures a bell over the range, or over the buckets
+  lognormal:MEDIAN,SPREAD   SPREAD is the deviation of the logarithm
   exponential:MEAN
   uniform[:LOW,HIGH]
 of both:
-  csv:FILE            two columns, value and count; a header is skipped
-  column:FILE         one value a line, as often as it occurs"""
+  csv:FILE                  two columns, value and count; a header is skipped
+  column:FILE               one value a line, as often as it occurs"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

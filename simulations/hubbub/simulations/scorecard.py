@@ -119,8 +119,9 @@ def _distance(metric: Metric, decoding: Decoding, truth: Truth, counts: Mapping[
         return abs(float(decoding.best_guess[0] - truth[0])) / float(shape.high - shape.low)
     if isinstance(shape, Range):
         assert decoding.tree is not None
-        below = np.cumsum(decoding.tree.best_guess) - np.cumsum(leaf_shares(shape, counts))
-        return float(np.max(np.abs(below)))
+        guess, known = (np.cumsum(x) for x in (decoding.tree.best_guess, leaf_shares(shape, counts)))
+        # Of those who answered, as the distribution function is.
+        return float(np.max(np.abs(guess / max(guess[-1], 1e-300) - known / max(known[-1], 1e-300))))
     shares = np.array([role != NUMBER for role in decoding.roles], dtype=bool)
     guess, known = decoding.best_guess[shares], truth[shares]
     if decoding.kind == "flag":  # the one row is yes; no is what is left
@@ -141,7 +142,7 @@ def sentence(card: Scorecard, decoding: Decoding, truth: Truth) -> str:
     """What the undecided want to know."""
     if not card.reports:
         return f"{card.metric}: nobody would report."
-    stale = f" {percent(card.stale)} of the reports repeat an older answer." if card.stale > 0 else ""
+    stale = _stale_words(card)
     match card.kind:
         case "flag":
             return f"{card.metric}: you would read {_reading(decoding, truth, 0)}.{stale}"
@@ -161,6 +162,13 @@ def sentence(card: Scorecard, decoding: Decoding, truth: Truth) -> str:
     wrong = "nothing that is not there" if not card.false else f"{card.false} that nobody holds"
     seen = f"all {card.present:,}" if not card.missed else f"{card.found:,} of {card.present:,}"
     return f"{card.metric}: you would see {seen} {things}; {smallest}, and {wrong} is seen.{stale}"
+
+
+def _stale_words(card: Scorecard) -> str:
+    if not card.stale > 0:
+        return ""
+    worse = ", and that bias is larger than the noise: intervals do not know of it" if card.against_theory > 3 else ""
+    return f" {percent(card.stale)} of the reports repeat an older answer{worse}."
 
 
 def _reading(decoding: Decoding, truth: Truth, row: int) -> str:

@@ -77,7 +77,7 @@ def add_simulate(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--way",
         choices=(*WAYS, "clients"),
-        help="exact tallies, every report drawn, or real clients and a real collector (default: tallies if they can)",
+        help="exact tallies, every report drawn, or real clients (default: tallies, or reports where they must be)",
     )
     parser.add_argument("--report", metavar="FILE.html", help="write a page with pictures that needs no network")
     parser.add_argument("--out", metavar="DIR", help="write tallies and candidates for `hubbub decode`, and the truth")
