@@ -194,7 +194,7 @@ def test_real_clients_over_http_have_the_law_of_exact_tallies(figure):
         found = chance(name, REGISTRY[name])
         figure(f"{name}: p of 3000 real clients under the law of exact tallies", f"{found:.3g}")
         assert found > 1e-6
-    for name, slip in (("page", {"max_values": 3}), ("delay", {"hold": None})):
+    for name, slip in (("tongue", {"max_values": 3}), ("delay", {"hold": None})):
         found = chance(name, replace(REGISTRY[name], **slip))
         figure(f"{name}: the same under the law of a slip, {slip}", f"{found:.3g}")
         assert found < 1e-6
