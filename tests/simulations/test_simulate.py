@@ -23,7 +23,7 @@ from hubbub.simulations.distribution import default_population, parse_population
 from hubbub.simulations.exact import exact_tally
 from hubbub.simulations.lives import Habits, draw_lives
 from hubbub.simulations.reports import report_tally
-from hubbub.simulations.simulate import Setting, simulate
+from hubbub.simulations.simulate import Setting, simulate, simulate_clients
 from hubbub.simulations.theory import bound, predicted_error
 from tests.analysis.worlds import define
 from tests.chance import assert_binomial
@@ -245,6 +245,21 @@ def test_real_clients_must_have_lives_of_their_own():
         client_tallies(source, {"m": draw_lives(people, Habits(), 100, 1, rng)})
     with pytest.raises(Invalid, match=r"m: epochs must be at most grace \+ 1 = 4, got 9"):
         client_tallies(source, {"m": draw_lives(people, Habits(), 50, 9, rng).split()})
+
+
+def test_a_small_crowd_can_be_real_clients(tmp_path):
+    """Fifteen installs, two days, the real collector: every report arrives, and what is stale is not known."""
+    metrics = tmp_path / "metrics.toml"
+    terms = 'kind = "flag"\nwhy = "w"\nowner = "o"\nexpires = 2099-01-01\nevery = "day"\nmax_values = 2\n'
+    noise = "epsilon_one_report = 1\nepsilon_permanent = 2\n"
+    metrics.write_text(f'app = "t"\nlifetime_epsilon = 9\n[metrics.m]\n{terms}{noise}', encoding="utf-8")
+    registry = Registry.load(metrics)
+    setting = Setting(
+        metric=registry["m"], people=default_population(Flag()), habits=Habits(away=0.3), installs=15, epochs=2
+    )
+    (found,) = simulate_clients(registry, [setting], 1)
+    assert found.card.reports == sum(found.lives.counts().values())
+    assert found.card.to_json()["stale"] is None
 
 
 @pytest.mark.proof

@@ -39,6 +39,7 @@ MOST_BITS = 40_000_000_000
 """Bits of all reports together that are drawn one by one: some minutes."""
 
 _FEWEST_LIVES = 512
+_MOST_WORK = 1 << 27
 _MOST_DECOYS = 10_000
 
 
@@ -138,7 +139,8 @@ def lives_of(setting: Setting, rng: np.random.Generator) -> Lives:
     """The people's lives as far as this metric hears of them."""
     shape = setting.metric.shape
     cells = sum(shape.width(cohort) for cohort in range(shape.num_cohorts))
-    most = max(_FEWEST_LIVES, min(MOST_LIVES, MAX_CELLS // 2 // cells))  # where cells are many, lives are dear
+    # Lives are dear where cells are many, and where epochs are: a number may be rounded anew in each.
+    most = max(_FEWEST_LIVES, min(MOST_LIVES, MAX_CELLS // 2 // cells, _MOST_WORK // setting.epochs**2))
     lives = draw_lives(setting.people, setting.habits, setting.installs, len(setting.epoch_numbers), rng, most)
     return lives.reporting_once() if setting.metric.every == "once" else lives
 

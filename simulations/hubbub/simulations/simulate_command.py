@@ -237,7 +237,7 @@ def write(directory: Path, outcomes: Sequence[Outcome]) -> None:
         if outcome.setting.candidates is not None:
             lines = "".join(f"{text}\n" for text in outcome.setting.candidates)
             (directory / f"{name}.candidates.txt").write_text(lines, encoding="utf-8")
-        rows = {"metric": name, "seed_of": "simulation", "rows": _rows(outcome), "scorecard": outcome.card.to_json()}
+        rows = {"metric": name, "rows": _rows(outcome), "scorecard": outcome.card.to_json()}
         (directory / f"{name}.truth.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 

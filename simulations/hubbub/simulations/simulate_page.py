@@ -74,10 +74,16 @@ def page(app: str, outcomes: Sequence[Outcome], command: str) -> str:
             *(f"<dt>{name}</dt><dd>{words}</dd>" for name, words in _READING),
             "</dl></details>",
             *(_section(outcome) for outcome in outcomes),
-            f"<footer>Made by <code>{escape(command)}</code>. The same command gives the same page.</footer>",
+            f"<footer>Made by <code>{escape(command)}</code>. {_again(outcomes)}</footer>",
             "</body></html>\n",
         ]
     )
+
+
+def _again(outcomes: Sequence[Outcome]) -> str:
+    if any(outcome.way == "clients" for outcome in outcomes):
+        return "The people are those of the seed; the noise of real clients differs every time."
+    return "The same command gives the same page."
 
 
 def _sentence(outcome: Outcome) -> str:
