@@ -154,7 +154,7 @@ def epsilon_chart(metric: Definition, most: int = 30) -> Any:
         x=alt.value(8), y="epsilon:Q", text="text:N"
     )
     chart = alt.layer(line, rule, words)
-    return _styled(chart.properties(width=WIDTH, height=260, title=alt.Title(f"{metric.name}: privacy over time")))
+    return styled(chart.properties(width=WIDTH, height=260, title=alt.Title(f"{metric.name}: privacy over time")))
 
 
 def save(chart: Any, path: str) -> None:
@@ -181,10 +181,11 @@ def _finished(chart: Any, decoding: Decoding, *, height: Any, subtitle: str = ""
     when = ", ".join(part for part in (epoch_span(decoding.epochs), f"{decoding.num_reports:,} reports") if part)
     facts = f"{subtitle}; {percent}" if subtitle else f"{when}; {percent}{dashed}"
     title = alt.Title(decoding.metric, subtitle=facts)
-    return _styled(chart.properties(width=WIDTH, height=height, title=title))
+    return styled(chart.properties(width=WIDTH, height=height, title=title))
 
 
-def _styled(chart: Any) -> Any:
+def styled(chart: Any) -> Any:
+    """The look that all pictures share."""
     return (
         chart.configure_title(anchor="start", fontSize=15, subtitleFontSize=11, subtitleColor=GREY)
         .configure_axis(labelFontSize=11, titleFontSize=12, gridColor="#E6E6E6", domainColor=GREY)

@@ -23,6 +23,8 @@ _ANALYSIS = "hubbub.analysis.commands"
 _PLAN = "hubbub.analysis.plan_commands"
 _AUDIT = "hubbub.simulations.commands"
 _DEMO = "hubbub.simulations.demo_command"
+_SIMULATE = "hubbub.simulations.simulate_command"
+_SWEEP = "hubbub.simulations.sweep_command"
 
 SUBCOMMANDS: dict[str, Subcommand] = {
     "demo": Subcommand("the whole loop, live: a collector, a crowd of installs, truth beside estimate", _DEMO, "all"),
@@ -45,6 +47,8 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "merge": Subcommand("add up the tally files of several collectors", _PROTOCOL),
     "decode": Subcommand("estimates with honest error bars, from tally files", _ANALYSIS, "analysis"),
     "plan": Subcommand("what must be collected to see something, or what will be seen", _PLAN, "analysis"),
+    "simulate": Subcommand("what an app with so many installs would see, truth beside estimate", _SIMULATE, "all"),
+    "sweep": Subcommand("how well a grid of settings does, against theory and the bound", _SWEEP, "all"),
     "audit": Subcommand("measured epsilon of the real client code, against the claim", _AUDIT, "all"),
     "completion": Subcommand("a script that completes these commands in your shell", "hubbub.command.completion"),
 }

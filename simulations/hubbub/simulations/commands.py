@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.rules import Invalid
+from hubbub.simulations import progress
 from hubbub.simulations.audit import TRIALS, Audit, Progress, audit_callable, audit_registry, table
 from hubbub.simulations.foreign import load
 
@@ -35,15 +35,13 @@ def add_audit(parser: ArgumentParser) -> None:
 
 
 def run_audit(arguments: Namespace) -> int:
-    progress = _progress_bar if sys.stderr.isatty() else None
-    audit = _audit(arguments, progress)
-    if progress:
-        print("\r\033[K", end="", file=sys.stderr)
+    audit = _audit(arguments, lambda done, total, what: progress.show(done / total, what))
+    progress.clear()
     print(json.dumps(audit.to_json(), indent=2) if arguments.json else table(audit))
     return 0 if audit.passed else 1
 
 
-def _audit(arguments: Namespace, progress: Progress | None) -> Audit:
+def _audit(arguments: Namespace, report: Progress) -> Audit:
     if (arguments.metrics is None) == (arguments.module is None):
         raise Invalid(["give either a METRICS.TOML or --module"])
     if arguments.module is None:
@@ -51,7 +49,7 @@ def _audit(arguments: Namespace, progress: Progress | None) -> Audit:
             if getattr(arguments, option) is not None:
                 raise Invalid([f"--{option} is for --module; a registry says its own"])
         registry = Registry.load(arguments.metrics)
-        return audit_registry(registry, trials=arguments.trials, installs=arguments.installs, progress=progress)
+        return audit_registry(registry, trials=arguments.trials, installs=arguments.installs, progress=report)
     if arguments.epsilon is None or arguments.values is None:
         raise Invalid(["--module needs --epsilon and --values VALUE OTHER"])
     if arguments.installs is not None:
@@ -63,7 +61,7 @@ def _audit(arguments: Namespace, progress: Progress | None) -> Audit:
         arguments.epsilon,
         trials=arguments.trials,
         name=arguments.module,
-        progress=progress,
+        progress=report,
     )
 
 
@@ -83,9 +81,3 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _progress_bar(done: int, total: int, what: str) -> None:
-    filled = 40 * done // total
-    bar = "#" * filled + "." * (40 - filled)
-    print(f"\r\033[K[{bar}] {100 * done // total:3d} %  {what}", end="", file=sys.stderr, flush=True)

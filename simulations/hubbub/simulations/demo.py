@@ -105,7 +105,7 @@ def _watch(
     voyage = Voyage(
         source=source,
         endpoint=collector.url,
-        start=today - DAYS * DAY + DAY / 2,
+        start=today - DAYS * DAY,
         make_crowd=partial(make_crowd, installs, seed),
     )
     counts: Counter[str] = Counter()

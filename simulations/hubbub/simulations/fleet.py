@@ -1,6 +1,6 @@
 """Thousands of installs through the real client, over HTTP, on a virtual clock.
 
-Each install has a state directory of its own, agrees, lives through some days in a few milliseconds and sends what a
+Each install has a state directory of its own, agrees, lives through some epochs in a few milliseconds and sends what a
 real one would have sent: nothing here knows how answers are noised. Processes share the work.
 """
 
@@ -16,9 +16,12 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from hubbub.client import Client, Registry, upload
+from hubbub.client.respond import Random as RandomBytes
+from hubbub.protocol.epoch import epoch_of, epoch_start
 from hubbub.protocol.report import BATCH_ID_BYTES
 from hubbub.simulations.population import Crowd
 
@@ -30,7 +33,7 @@ _ID = slice(8, 8 + BATCH_ID_BYTES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voyage:
-    """What a fleet does: whose registry, to which collector, from which moment on, one step a day."""
+    """What a fleet does: whose registry, to which collector, from the epoch of which moment on, one run in each."""
 
     source: str
     endpoint: str
@@ -38,6 +41,17 @@ class Voyage:
     make_crowd: Callable[[], Crowd]
     resend_every: int = 50
     """Each so many installs sends its last message again, as if the answer had been lost."""
+    every: str = "day"
+    seed: int | None = None
+    """Without one, all chance is the operating system's, as in life."""
+
+    def moment(self, number: int) -> float:
+        """The middle of the epoch with this number, counted from the first."""
+        epoch = epoch_of(self.every, self.start) + number
+        return (epoch_start(self.every, epoch) + epoch_start(self.every, epoch + 1)) / 2
+
+    def random(self, install: int) -> RandomBytes:
+        return os.urandom if self.seed is None else Random(f"{self.seed} {install}").randbytes
 
 
 def run_fleet(voyage: Voyage, installs: int, processes: int) -> Iterator[Counter[str]]:
@@ -64,35 +78,54 @@ def sail(voyage: Voyage, installs: range) -> Counter[str]:
     home = Path(tempfile.mkdtemp(prefix="hubbub-fleet-", dir=_MEMORY if _MEMORY.is_dir() else None))
     try:
         for install in installs:
-            days = [{name: answers[install] for name, answers in epoch.items()} for epoch in crowd.epochs]
             resend = voyage.resend_every > 0 and install % voyage.resend_every == 0
-            counts += live(registry, voyage, home / str(install), days, resend)
+            runs, random = crowd.of_install(install), voyage.random(install)
+            counts += live(registry, voyage, home / str(install), runs, resend, random)
     finally:
         shutil.rmtree(home, ignore_errors=True)
     return counts
 
 
 def live(
-    registry: Registry, voyage: Voyage, home: Path, days: Sequence[Mapping[str, Any]], resend: bool
+    registry: Registry,
+    voyage: Voyage,
+    home: Path,
+    runs: Sequence[Mapping[str, Any] | None],
+    resend: bool,
+    random: RandomBytes = os.urandom,
 ) -> Counter[str]:
-    """One install's life: agree, record day by day, send after the last."""
-    now = [voyage.start - DAY]
-    client = Client(
-        registry,
-        endpoint=voyage.endpoint,
-        state_dir=home,
-        background=False,
-        clock=lambda: now[0],
-        send_delay=lambda span: 0.0,
-    )
+    """One install's life: agree before the first run, record and send in each, send once more after the last."""
+    numbers = [number for number, values in enumerate(runs) if values is not None]
+    if not numbers:
+        return Counter()
+    now = [voyage.moment(numbers[0] - 1)]
+
+    def start() -> Client:
+        return Client(
+            registry,
+            endpoint=voyage.endpoint,
+            state_dir=home,
+            background=False,
+            clock=lambda: now[0],
+            send_delay=lambda span: 0.0,
+            random=random,
+        )
+
+    client = start()
     client.consent(True)
-    for day in days:
-        now[0] += DAY
-        for name, value in day.items():
+    last = numbers[0] - 1
+    for number in numbers:
+        if number > last + 1:  # an app that stays open has run in between; this one was closed
+            client.close()
+        now[0] = voyage.moment(number)
+        if number > last + 1:
+            client = start()
+        for name, value in (runs[number] or {}).items():
             if value is not None:
                 client.record(name, value)
         client.flush()
-    now[0] += DAY
+        last = number
+    now[0] = voyage.moment(last + 1)
     waiting = [message.body for message in client.preview() if message.body]
     client.flush()
     counts = Counter(client.status().counts)

@@ -26,13 +26,23 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """`epochs[e][metric][i]` is what install i records in epoch e."""
+    """`epochs[e][metric][i]` is what install i records in epoch e; where `running[e][i]` is false it does not run."""
 
     epochs: tuple[Mapping[str, list[Any]], ...]
+    running: tuple[Sequence[bool], ...] | None = None
 
     @property
     def installs(self) -> int:
         return len(next(iter(self.epochs[0].values())))
+
+    def of_install(self, install: int) -> list[Mapping[str, Any] | None]:
+        """What one install records, epoch by epoch; None where it does not run."""
+        return [
+            {name: answers[install] for name, answers in epoch.items()}
+            if self.running is None or self.running[number][install]
+            else None
+            for number, epoch in enumerate(self.epochs)
+        ]
 
     def answers(self, metric: str) -> list[list[Any]]:
         """All answers to one metric, epoch by epoch."""

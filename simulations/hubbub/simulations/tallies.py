@@ -5,7 +5,8 @@ Binomial(N0, p*), with N1 and N0 the installs whose mask has and lacks the bit. 
 do. Over several epochs the memo is drawn first and kept; each epoch then draws its own reports from it. A k-ary wire
 moves whole categories, so its counts are multinomial. All chance comes from the `rng` argument.
 
-What this cannot do is joint behaviour of several metrics, or installs that come and go: that takes real clients.
+Installs that change their answers, come and go are `hubbub.simulations.exact`'s; joint behaviour of several metrics
+takes real clients.
 """
 
 from __future__ import annotations
@@ -96,12 +97,12 @@ def _sample(
     metric: Definition, total: Array | np.int64, ones: Array, rng: np.random.Generator, epochs: int
 ) -> list[Array]:
     if epochs == 1:
-        return [_carry(metric.noise.composed, total, ones, rng)]
-    memo = _carry(metric.noise.permanent, total, ones, rng)
-    return [_carry(metric.noise.instantaneous, total, memo, rng) for _ in range(epochs)]
+        return [carry(metric.noise.composed, total, ones, rng)]
+    memo = carry(metric.noise.permanent, total, ones, rng)
+    return [carry(metric.noise.instantaneous, total, memo, rng) for _ in range(epochs)]
 
 
-def _carry(channel: Channel, total: Array | np.int64, ones: Array, rng: np.random.Generator) -> Array:
+def carry(channel: Channel, total: Array | np.int64, ones: Array, rng: np.random.Generator) -> Array:
     """How many arrive at each position when `ones` of `total` were sent."""
     high, low = (float(probability) for probability in channel.probabilities)
     if isinstance(channel, KaryChannel):

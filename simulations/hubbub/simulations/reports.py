@@ -1,0 +1,151 @@
+"""Every report of every install, drawn bit by bit, 64 installs to a word.
+
+What `hubbub.client.respond` does to one install's bits at once, this does to one bit of 64 installs: a position is
+set where a random 24-bit number is below a threshold, and the numbers are compared digit by digit, by AND and OR on
+random words. A memo is drawn for every slot that an install uses, a report for every epoch; reports are counted by
+the bits set in a word, so nothing is ever unpacked. Installs come in blocks: memory does not grow with the crowd. No
+law of counts is used: this is the slow way that the fast one (`hubbub.simulations.exact`) is held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from hubbub.protocol.channel import PRECISION, UNITS, Units
+from hubbub.protocol.metric import Metric
+from hubbub.simulations.exact import Progress, Sampled, tally_from
+from hubbub.simulations.lives import Index, Lives
+from hubbub.simulations.masks import NOWHERE, Asked, asked_by_cohort
+from hubbub.simulations.slots import Answered, answer_from_slots
+
+Words = npt.NDArray[np.uint64]
+"""Rows of words; bit i of word w speaks of install 64 w + i."""
+
+WORD = 64
+CELLS = 1 << 22
+"""Bits of all installs of a block: what is worked on then fits the processor's cache."""
+
+
+def report_tally(
+    metric: Metric,
+    lives: Lives,
+    epochs: Sequence[int],
+    rng: np.random.Generator,
+    progress: Progress = lambda share: None,
+) -> Sampled:
+    """The tally of installs with these lives, from their single reports."""
+    words = np.random.Generator(np.random.SFC64(rng.integers(0, 2**63)))  # the fastest source of words numpy has
+    reports, rows, stale = [], [], 0
+    for asked in asked_by_cohort(metric, lives, rng):
+        width = metric.shape.width(asked.cohort)
+        totals = np.zeros(len(epochs), dtype=np.int64)
+        counts = np.zeros((len(epochs), width), dtype=np.int64)
+        for block in _blocks(asked, max(WORD, CELLS // (width * len(epochs)))):
+            answered = answer_from_slots(metric, block.keys, block.installs, epochs, rng)
+            stale += answered.stale
+            totals += (answered.slot != NOWHERE).sum(axis=0)
+            counts += (_categories if metric.one_hot else _bits)(metric, block, answered, words)
+        reports.append(totals)
+        rows.append(counts)
+        progress((asked.cohort + 1) / metric.shape.num_cohorts)
+    return Sampled(tally_from(metric, epochs, reports, rows), stale)
+
+
+def _blocks(asked: Asked, size: int) -> Iterator[Asked]:
+    """Every install as a row of its own, so many at a time."""
+    ends = np.cumsum(asked.installs)
+    for start in range(0, int(ends[-1]) if len(ends) else 0, size):
+        numbers = np.arange(start, min(start + size, int(ends[-1])))
+        rows = np.searchsorted(ends, numbers, side="right")
+        yield Asked(asked.cohort, asked.keys[rows], np.ones(len(rows), dtype=np.int64), asked.where)
+
+
+# --- bits ---------------------------------------------------------------------------------------------------------
+
+
+def _bits(metric: Metric, block: Asked, answered: Answered, rng: np.random.Generator) -> Index:
+    """How many reports of each epoch have each bit."""
+    width = metric.shape.width(block.cohort)
+    memos = [
+        carry_words(_planes(block.where, held, width), metric.noise.permanent_units, rng)
+        for held in answered.held.T
+        if (held != NOWHERE).any()
+    ]
+    counts = []
+    for slot in answered.slot.T:
+        shown = np.zeros_like(memos[0])
+        for number, memo in enumerate(memos):
+            shown |= memo & _packed(slot == number)
+        bits = carry_words(shown, metric.noise.instantaneous_units, rng) & _packed(slot != NOWHERE)
+        counts.append(np.bitwise_count(bits).sum(axis=1, dtype=np.int64))
+    return np.stack(counts)
+
+
+def _planes(where: Index, held: Index, width: int) -> Words:
+    """The masks of all installs, one row for each bit."""
+    drawn = np.flatnonzero(held != NOWHERE)
+    flat = np.zeros(width * -(-len(held) // WORD), dtype=np.uint64)
+    for position in where[held[drawn]].T:
+        there = position != NOWHERE
+        install = drawn[there]
+        word = position[there] * (len(flat) // width) + install // WORD
+        np.bitwise_or.at(flat, word, np.uint64(1) << (install % WORD).astype(np.uint64))
+    return flat.reshape(width, -1)
+
+
+def _packed(chosen: npt.NDArray[np.bool_]) -> Words:
+    packed = np.zeros(8 * -(-len(chosen) // WORD), dtype=np.uint8)
+    some = np.packbits(chosen, bitorder="little")
+    packed[: len(some)] = some
+    return packed.view("<u8").astype(np.uint64, copy=False)
+
+
+def carry_words(sent: Words, units: Units, rng: np.random.Generator) -> Words:
+    """Every bit through a bit channel with these probabilities, in units of 2**-24."""
+    when_one, when_zero = units
+    if when_one + when_zero == UNITS:  # symmetric: to arrive wrong is to be flipped, whatever was sent
+        return sent ^ _set_with((when_zero,), sent, rng)[0]
+    ones, zeros = _set_with((when_one, when_zero), sent, rng)
+    return zeros ^ (sent & (ones ^ zeros))
+
+
+def _set_with(numerators: tuple[int, ...], like: Words, rng: np.random.Generator) -> list[Words]:
+    """For each numerator, bits set independently with probability numerator / 2**24. One random number serves all of
+    them, because a position looks at one only. `hubbub.client.respond` explains the digits."""
+    below = [np.full_like(like, ~np.uint64(0) if numerator == UNITS else 0) for numerator in numerators]
+    drawn = [numerator for numerator in numerators if 0 < numerator < UNITS]
+    lowest = min(((numerator & -numerator).bit_length() - 1 for numerator in drawn), default=PRECISION)
+    for digit in range(lowest, PRECISION):
+        word = rng.integers(0, 2**64, size=like.shape, dtype=np.uint64)
+        for numerator, found in zip(numerators, below, strict=True):
+            if 0 < numerator < UNITS:
+                (np.bitwise_or if numerator >> digit & 1 else np.bitwise_and)(found, word, out=found)
+    return below
+
+
+# --- categories ---------------------------------------------------------------------------------------------------
+
+
+def _categories(metric: Metric, block: Asked, answered: Answered, rng: np.random.Generator) -> Index:
+    """How many reports of each epoch name each category."""
+    width = metric.shape.width(block.cohort)
+    drawn = answered.held != NOWHERE
+    memos = np.full(answered.held.shape, NOWHERE)
+    memos[drawn] = _carry_categories(block.where[answered.held[drawn], 0], width, metric.noise.permanent_units, rng)
+    counts = []
+    for slot in answered.slot.T:
+        there = np.flatnonzero(slot != NOWHERE)
+        named = _carry_categories(memos[there, slot[there]], width, metric.noise.instantaneous_units, rng)
+        counts.append(np.bincount(named, minlength=width))
+    return np.stack(counts)
+
+
+def _carry_categories(sent: Index, width: int, units: Units, rng: np.random.Generator) -> Index:
+    """As the client's `carry_category`: the numbers below (width - 1) x other name another category, evenly."""
+    other = units[1]
+    number = rng.integers(0, UNITS, size=len(sent))
+    category = number // max(other, 1)
+    return np.where(number >= other * (width - 1), sent, category + (category >= sent))

@@ -1,0 +1,290 @@
+"""`hubbub simulate`: what would be seen, before a single report is collected."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from hubbub.analysis.candidates import MOST_CANDIDATES
+from hubbub.protocol.metric import Metric
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.rules import Invalid, brief
+from hubbub.simulations import progress
+from hubbub.simulations.clients import MOST_INSTALLS as MOST_CLIENTS
+from hubbub.simulations.distribution import FORMS, Distribution, default_population, parse_population
+from hubbub.simulations.lives import MOST_EPOCHS, Habits
+from hubbub.simulations.scorecard import table
+from hubbub.simulations.simulate import START, WAYS, Outcome, Setting, simulate, simulate_clients
+
+MOST_INSTALLS = 10**12
+T = TypeVar("T")
+
+
+def add_simulate(parser: ArgumentParser) -> None:
+    parser.epilog = (
+        "Without --population every kind has one that an app might see: 30 % yes, zipf over the choices or\n"
+        "1000 strings, a bell of numbers. Options with [METRIC=] are for one metric, or for all.\n\n"
+        f"{FORMS}\n\n"
+        "examples:\n"
+        "  hubbub simulate metrics.toml --installs 1e6\n"
+        "  hubbub simulate metrics.toml --installs 1e9 --report seen.html\n"
+        "  hubbub simulate metrics.toml --population homepage=zipf:1.1,500 --population startup_time=normal:3,1\n"
+        "  hubbub simulate metrics.toml --population homepage=csv:domains.csv --consent 30%\n"
+        "  hubbub simulate metrics.toml --epochs 30 --change 2% --absent 10% --churn 1%    answers that change\n"
+        "  hubbub simulate metrics.toml --installs 1e7 --out tallies && hubbub decode tallies/dark_theme.json"
+    )
+    parser.add_argument("metrics", metavar="METRICS.TOML", help="the registry to try")
+    parser.add_argument("--installs", type=_whole, default=1_000_000, help="that run the app (default: 1e6)")
+    parser.add_argument("--epochs", type=_whole, default=1, help="how many days, weeks or months (default: 1)")
+    parser.add_argument("--seed", type=_whole, default=1, help="other people, other noise (default: 1)")
+    parser.add_argument("--metric", action="append", default=[], help="only this one; may be given again")
+    several: dict[str, Any] = {"action": "append", "default": []}
+    parser.add_argument("--population", metavar="METRIC=POPULATION", help="who answers what; see below", **several)
+    parser.add_argument("--change", metavar="[METRIC=]SHARE", help="answers drawn anew in each epoch", **several)
+    parser.add_argument(
+        "--drift",
+        metavar="[METRIC=]SHARE",
+        help="each epoch numbers grow by so much, or so many people move on to the next value of the list",
+        **several,
+    )
+    parser.add_argument(
+        "--season",
+        metavar="[METRIC=]PERIOD,SHARE",
+        help="numbers swing by so much, or so many people take the next value and come back, over PERIOD epochs",
+        **several,
+    )
+    parser.add_argument("--absent", metavar="[METRIC=]SHARE", help="epochs with nothing to record", **several)
+    parser.add_argument("--away", type=_share, default=0.0, help="epochs in which the app is not run (default: 0)")
+    parser.add_argument(
+        "--churn", type=_share, default=0.0, help="installs replaced by new ones each epoch (default: 0)"
+    )
+    parser.add_argument("--consent", type=_share, default=1.0, help="share of installs that agree (default: 1)")
+    parser.add_argument(
+        "--candidates",
+        metavar="[METRIC=]FILE",
+        help="strings the analyst looks for, one a line (default: all there are, and as many that nobody holds)",
+        **several,
+    )
+    parser.add_argument("--start", type=date.fromisoformat, metavar="DATE", help="first day (default: 2026-01-05)")
+    parser.add_argument(
+        "--way",
+        choices=(*WAYS, "clients"),
+        help="exact tallies, every report drawn, or real clients (default: tallies, or reports where they must be)",
+    )
+    parser.add_argument("--report", metavar="FILE.html", help="write a page with pictures that needs no network")
+    parser.add_argument("--out", metavar="DIR", help="write tallies and candidates for `hubbub decode`, and the truth")
+    parser.add_argument("--json", action="store_true", help="everything as JSON")
+
+
+def run_simulate(arguments: Namespace) -> int:
+    registry = Registry.load(arguments.metrics)
+    settings = _settings(arguments, registry)
+    if arguments.report and Path(arguments.report).suffix.lower() not in (".html", ".htm"):
+        raise Invalid([f"--report must end in .html, got {brief(arguments.report)}"])
+    if arguments.way == "clients":
+        outcomes = simulate_clients(registry, settings, arguments.seed, _clients_progress)
+    else:
+        outcomes = [
+            simulate(setting, arguments.seed, arguments.way, _progress(number, settings))
+            for number, setting in enumerate(settings)
+        ]
+    progress.clear()
+    if arguments.out:
+        write(Path(arguments.out), outcomes)
+    if arguments.report:
+        from hubbub.simulations.simulate_page import page
+
+        Path(arguments.report).write_text(page(registry.app, outcomes, _command(arguments)), encoding="utf-8")
+    print(json.dumps(_facts(arguments, outcomes), indent=1, ensure_ascii=False) if arguments.json else _words(outcomes))
+    return 0
+
+
+def _progress(number: int, settings: Sequence[Setting]) -> Callable[[float], None]:
+    return lambda share: progress.show((number + share) / len(settings), settings[number].metric.name)
+
+
+def _clients_progress(share: float) -> None:
+    progress.show(share, "real clients")
+
+
+# --- what is asked for --------------------------------------------------------------------------------------------
+
+
+def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
+    for option, most in (("installs", MOST_INSTALLS), ("epochs", MOST_EPOCHS)):
+        if not 1 <= getattr(arguments, option) <= most:
+            raise Invalid([f"--{option} must be in [1, {most:,}], got {getattr(arguments, option):,}"])
+    if arguments.way == "clients" and arguments.installs > MOST_CLIENTS:
+        raise Invalid([f"--installs must be at most {MOST_CLIENTS:,} for --way clients, got {arguments.installs:,}"])
+    for name in arguments.metric:
+        if name not in registry.metrics:
+            raise Invalid([f"--metric must be one of {', '.join(registry.metrics)}, got {brief(name)}"])
+    metrics = [registry[name] for name in arguments.metric] or list(registry)
+    people = _by_metric("population", arguments.population, metrics, parse_people)
+    rates = {
+        name: _by_metric(name, getattr(arguments, name), metrics, lambda metric, text: _share(text))
+        for name in ("change", "drift", "absent")
+    }
+    seasons = _by_metric("season", arguments.season, metrics, lambda metric, text: _season(text))
+    candidates = _by_metric("candidates", arguments.candidates, metrics, _read_candidates)
+    start = START if arguments.start is None else int(_midnight(arguments.start))
+    return [
+        Setting(
+            metric=metric,
+            people=people.get(metric.name) or default_population(metric.shape),
+            habits=Habits(
+                **{name: found[metric.name] for name, found in rates.items() if metric.name in found},
+                season=seasons.get(metric.name, Habits().season),
+                away=arguments.away,
+                churn=arguments.churn,
+                consent=arguments.consent,
+            ),
+            installs=arguments.installs,
+            epochs=arguments.epochs,
+            candidates=candidates.get(metric.name),
+            start=start,
+        )
+        for metric in metrics
+    ]
+
+
+def _by_metric(
+    option: str, given: Sequence[str], metrics: Sequence[Metric], read: Callable[[Metric, str], T | None]
+) -> dict[str, T]:
+    """`NAME=text` is for one metric; a text without a name for all; the last word on a metric counts."""
+    by_name = {metric.name: metric for metric in metrics}
+    found: dict[str, T] = {}
+    for item in given:
+        name, equals, text = item.partition("=")
+        named = bool(equals) and name in by_name
+        if equals and not named and name.isidentifier():
+            raise Invalid([f"--{option} {brief(item)}: must name one of {', '.join(by_name)}, got {brief(name)}"])
+        if option == "population" and not named and len(metrics) > 1:
+            raise Invalid([f"--population must be METRIC=POPULATION, one of {', '.join(by_name)}, got {brief(item)}"])
+        for metric in [by_name[name]] if named else metrics:
+            try:
+                value = read(metric, text if named else item)
+            except ValueError as error:
+                words = error.problems[0] if isinstance(error, Invalid) else f"must be a number or percentage: {error}"
+                raise Invalid([f"--{option} {brief(item)}: {words}"]) from None
+            if value is not None:
+                found[metric.name] = value
+    return found
+
+
+def parse_people(metric: Metric, text: str) -> Distribution:
+    return parse_population(metric.shape, text)
+
+
+def _read_candidates(metric: Metric, path: str) -> tuple[str, ...] | None:
+    if metric.kind != "string":
+        return None
+    text = Path(path).read_text(encoding="utf-8-sig")
+    lines = tuple(dict.fromkeys(line for line in text.splitlines() if line))
+    if len(lines) > MOST_CANDIDATES:
+        raise Invalid([f"at most {MOST_CANDIDATES:,} candidates, got {len(lines):,}"])
+    return lines
+
+
+def _share(text: str) -> float:
+    """`0.02` or `2%`."""
+    return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+
+
+def _season(text: str) -> tuple[float, float]:
+    period, comma, share = text.partition(",")
+    if not comma:
+        raise Invalid([f"must be PERIOD,SHARE, such as 7,20%, got {brief(text)}"])
+    return float(period), _share(share)
+
+
+def _whole(text: str) -> int:
+    """`1000000` or `1e6`."""
+    number = float(text)
+    if number != int(number) or number < 0:
+        raise ValueError
+    return int(number)
+
+
+_whole.__name__, _share.__name__ = "whole number", "share"  # argparse says it where a text is none
+
+
+def _midnight(day: date) -> float:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+
+
+def _command(arguments: Namespace) -> str:
+    return shlex.join(["hubbub", "simulate", *sys.argv[2:]]) if sys.argv[1:2] == ["simulate"] else "hubbub simulate"
+
+
+# --- what comes of it ---------------------------------------------------------------------------------------------
+
+
+def write(directory: Path, outcomes: Sequence[Outcome]) -> None:
+    """Tallies and candidates as an analyst would have them, and what the analyst would not have: the truth."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for outcome in outcomes:
+        name = outcome.setting.metric.name
+        (directory / f"{name}.json").write_text(outcome.tally.to_json(), encoding="utf-8")
+        if outcome.setting.candidates is not None:
+            lines = "".join(f"{text}\n" for text in outcome.setting.candidates)
+            (directory / f"{name}.candidates.txt").write_text(lines, encoding="utf-8")
+        rows = {"metric": name, "rows": _rows(outcome), "scorecard": outcome.card.to_json()}
+        (directory / f"{name}.truth.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _rows(outcome: Outcome) -> list[dict[str, Any]]:
+    decoding = outcome.decoding
+    columns = (outcome.truth, decoding.estimate, decoding.low, decoding.high)
+    return [
+        {
+            "value": value,
+            "role": role,
+            **{
+                name: float(column[i]) if np.isfinite(column[i]) else None
+                for name, column in zip(("truth", "estimate", "low", "high"), columns, strict=True)
+            },
+            "detected": bool(decoding.detected[i]),
+        }
+        for i, (value, role) in enumerate(zip(decoding.values, decoding.roles, strict=True))
+    ]
+
+
+def _facts(arguments: Namespace, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    return {
+        "installs": arguments.installs,
+        "epochs": arguments.epochs,
+        "seed": arguments.seed,
+        "metrics": [
+            {
+                **outcome.card.to_json(),
+                "way": outcome.way,
+                "population": outcome.setting.people.words,
+                "habits": outcome.setting.habits.words(),
+                "sentence": outcome.sentence,
+                "rows": _rows(outcome),
+            }
+            for outcome in outcomes
+        ],
+    }
+
+
+def _words(outcomes: Sequence[Outcome]) -> str:
+    setting = outcomes[0].setting
+    lines = [
+        f"{setting.installs:,} installs, {setting.epochs} epoch{'s' * (setting.epochs > 1)}; {setting.habits.words()}",
+        *(f"  {outcome.setting.metric.name}: {outcome.setting.people.words}" for outcome in outcomes),
+        "",
+        table([outcome.card for outcome in outcomes]),
+        "",
+        *(outcome.sentence for outcome in outcomes),
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,157 @@
+"""`hubbub sweep`: a grid of settings, run by several processes, resumed where it stopped."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from hubbub.protocol.rules import Invalid, brief
+from hubbub.simulations import progress
+from hubbub.simulations.lives import MOST_EPOCHS
+from hubbub.simulations.sweep import AXES, Point, Row, grid, run
+
+KINDS = ("flag", "choice", "string", "mean", "histogram", "range")
+_STRINGS = {"bits": (64.0,), "cohorts": (128.0,), "hashes": (1.0,)}
+
+
+def add_sweep(parser: ArgumentParser) -> None:
+    parser.epilog = (
+        "Axes take several values, separated by commas; all combinations are run. `error` is the root mean square\n"
+        "error of a share (of a mean: of its range), `theory` what the formulas predict, `bound` the least that any\n"
+        "mechanism with the same epsilon could have. With --out, points done are kept and never run again.\n\n"
+        "examples:\n"
+        "  hubbub sweep --epsilon 0.5,1,2,4 --installs 1e5,1e6,1e7 --chart sweep.png\n"
+        "  hubbub sweep --bits 16,32,64,128 --cohorts 16,64,256 --out sweep.jsonl --csv > sweep.csv\n"
+        "  hubbub sweep --kind choice --epsilon 1,2 --epochs 12 --change 0,2%,10% --max-values 2\n"
+        "  hubbub sweep --hashes 1,2,4 --population exponential:10,100 --repeats 20"
+    )
+    parser.add_argument("--kind", choices=KINDS, default="string", help="of the metric (default: string)")
+    parser.add_argument("--epsilon", default="1", help="axis: epsilon_one_report (default: 1)")
+    parser.add_argument("--installs", default="1e6", help="axis: installs (default: 1e6)")
+    parser.add_argument("--change", default="0", help="axis: share of answers drawn anew in an epoch (default: 0)")
+    parser.add_argument("--bits", help="axis: num_bits of strings (default: 64)")
+    parser.add_argument("--cohorts", help="axis: num_cohorts of strings (default: 128)")
+    parser.add_argument("--hashes", help="axis: num_hashes of strings (default: 1)")
+    parser.add_argument("--permanent", type=float, help="epsilon_permanent (default: twice the largest, at least 2)")
+    parser.add_argument("--max-values", type=int, default=3, help="slots of an install (default: 3)")
+    parser.add_argument("--epochs", type=int, default=1, help="epochs pooled (default: 1)")
+    parser.add_argument("--population", default="", help="as `hubbub simulate --help` lists them (default: the kind's)")
+    parser.add_argument("--repeats", type=int, default=5, help="simulations of each point (default: 5)")
+    parser.add_argument("--seed", type=int, default=1, help="of the first of them (default: 1)")
+    parser.add_argument("--processes", type=int, help="how many work at it (default: one for each core)")
+    parser.add_argument("--out", metavar="FILE.jsonl", help="keep points that are done here; go on from it")
+    parser.add_argument("--chart", metavar="FILE", help="draw it: .png, .svg or .html")
+    parser.add_argument("--csv", action="store_true", help="a row for each point")
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+
+
+def run_sweep(arguments: Namespace) -> int:
+    points, axes = _points(arguments)
+    rows = _run(arguments, points)
+    varying = [name for name in AXES if len(axes.get(name, ())) > 1]
+    if arguments.chart:
+        from hubbub.analysis.charts import save
+        from hubbub.simulations.sweep_chart import sweep_chart
+
+        save(sweep_chart(rows, varying), arguments.chart)
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+    elif arguments.csv:
+        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        print(_table(rows, varying or ["epsilon", "installs"]))
+    return 0
+
+
+def _points(arguments: Namespace) -> tuple[list[Point], dict[str, Sequence[float]]]:
+    for name, most in (("epochs", MOST_EPOCHS), ("repeats", 10_000), ("max_values", 10_000), ("processes", 256)):
+        value = getattr(arguments, name)
+        if value is not None and not 1 <= value <= most:
+            raise Invalid([f"--{name.replace('_', '-')} must be in [1, {most}], got {value}"])
+    if arguments.seed < 0:
+        raise Invalid([f"--seed must not be negative, got {arguments.seed}"])
+    axes: dict[str, Sequence[float]] = {}
+    for name in AXES:
+        given = getattr(arguments, name)
+        if given is None and arguments.kind == "string":
+            axes[name] = _STRINGS[name]
+        elif given is not None and name in _STRINGS and arguments.kind != "string":
+            raise Invalid([f"--{name} is for strings, a {arguments.kind} has none"])
+        elif given is not None:
+            axes[name] = _values(name, given)
+    if arguments.epochs == 1 and any(axes["change"]):
+        raise Invalid(["--change shows over several --epochs, got --epochs 1"])
+    permanent = arguments.permanent
+    if permanent is None:
+        permanent = min(16.0, max(2.0, 2 * max(axes["epsilon"])))
+    common = Point(
+        kind=arguments.kind,
+        epsilon=1.0,
+        permanent=permanent,
+        installs=1,
+        max_values=arguments.max_values,
+        epochs=arguments.epochs,
+        population=arguments.population,
+        repeats=arguments.repeats,
+        seed=arguments.seed,
+    )
+    return grid(common, axes), axes
+
+
+def _values(axis: str, text: str) -> list[float]:
+    found = []
+    for part in text.split(","):
+        try:
+            number = float(part.removesuffix("%")) / (100 if part.endswith("%") else 1)
+        except ValueError:
+            raise Invalid([f"--{axis} must be numbers separated by commas, got {brief(text)}"]) from None
+        if axis in ("installs", "bits", "cohorts", "hashes") and (number != int(number) or number < 1):
+            raise Invalid([f"--{axis} must be whole numbers of at least 1, got {brief(part)}"])
+        found.append(number)
+    return list(dict.fromkeys(found))
+
+
+def _run(arguments: Namespace, points: Sequence[Point]) -> list[Row]:
+    """In the order of the grid, whoever was done first."""
+    found: dict[str, Row] = {}
+    results = Path(arguments.out) if arguments.out else None
+    known = 0
+    for point, figures, before in run(points, arguments.processes or os.cpu_count() or 1, results):
+        found[point.key] = figures
+        known += before
+        progress.show(len(found) / len(points), f"{len(found)} of {len(points)} points")
+    progress.clear()
+    if known:
+        print(f"{known} of {len(points)} points were done before, in {arguments.out}", file=sys.stderr)
+    return [{**asdict(point), **found[point.key]} for point in points]
+
+
+def _table(rows: Sequence[Row], axes: Sequence[str]) -> str:
+    header = [*axes, "error", "theory", "bound", "error/bound", "found", "false", "coverage", "stale"]
+    lines = [header]
+    for row in rows:
+        lines.append(
+            [
+                *(f"{row[axis]:g}" for axis in axes),
+                *(_percent(row[name]) for name in ("error", "theory", "bound")),
+                f"{row['error'] / row['bound']:.2f}",
+                f"{row['found']:.1f}",
+                f"{row['false']:.1f}",
+                f"{100 * row['coverage']:.1f} %",
+                f"{100 * row['stale']:.1f} %",
+            ]
+        )
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    return "\n".join("  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in lines)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

@@ -1,0 +1,75 @@
+"""Masks of whole crowds are those that the client encodes, one by one."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hubbub.protocol.encoding import ABSENT as SILENCE
+from hubbub.protocol.encoding import encode
+from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.simulations.lives import ABSENT, AWAY, Lives
+from hubbub.simulations.masks import NOWHERE, asked_by_cohort
+from tests.analysis.worlds import define
+from tests.chance import assert_binomial, power
+
+TEXTS = [f"text {i}" for i in range(40)]
+NUMBERS = [-5.0, 0.0, 0.1, 0.3, 0.7, 1.0, 2.0, 3.9999, 4.0, 7.0]
+EDGES = tuple(Fraction(x) for x in ("0", "0.1", "0.3", "1", "4"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "values"),
+    [
+        (Flag(absent=True), [True, False]),
+        (Choice(choices=("a", "b", "c")), ["a", "b", "c"]),
+        (Choice(choices=("a", "b", "c"), absent="b"), ["a", "b", "c"]),
+        (String(num_bits=16, num_hashes=1, num_cohorts=4), TEXTS),
+        (String(num_bits=6, num_hashes=3, num_cohorts=4), TEXTS),
+        (String(num_bits=1, num_hashes=1, num_cohorts=8), TEXTS),
+        (Histogram(edges=EDGES, buckets_per_report=2), NUMBERS),
+        (Histogram(edges=EDGES, buckets_per_report=4), NUMBERS),
+        (Range(low=Fraction(0), high=Fraction(4), num_leaves=16, branching=2), NUMBERS),
+    ],
+    ids=lambda x: getattr(x, "kind", ""),
+)
+def test_keys_stand_for_the_masks_that_the_client_encodes(shape, values):
+    """Also for silence, and in every cohort; and two values have one key exactly if they have one mask."""
+    answers = np.array([*range(len(values)), ABSENT, AWAY])[:, np.newaxis]
+    lives = Lives(tuple(values), answers, np.full(len(answers), 500))
+    for asked in asked_by_cohort(define(shape), lives, np.random.default_rng(1)):
+        masks = [encode(shape, value, asked.cohort).mask for value in [*values, SILENCE]]
+        keys = asked.keys[:, 0].tolist()
+        assert keys[-1] == NOWHERE
+        for key, mask in zip(keys, masks, strict=False):
+            assert sum(1 << int(bit) for bit in asked.where[key] if bit != NOWHERE) == mask
+        assert len(set(keys[:-1])) == len(set(masks))
+
+
+def test_every_install_joins_one_cohort_and_all_are_equally_likely():
+    shape = String(num_bits=8, num_hashes=1, num_cohorts=4)
+    lives = Lives(("x",), np.zeros((1, 1), int), np.array([400_000]))
+    sizes = [int(asked.installs.sum()) for asked in asked_by_cohort(define(shape), lives, np.random.default_rng(2))]
+    assert sum(sizes) == 400_000
+    for size in sizes:
+        assert_binomial(size, 400_000, 0.25)
+    assert power(400_000, 0.25, 0.255) > 0.99
+
+
+def test_a_mean_is_rounded_as_one_dither_for_life_has_it():
+    """Installs hold 2, then 7 of 10, then nothing: nobody is rounded up for 2 and down for 7, and the law over$
+    patterns is that of `encode` with a dither drawn once."""
+    shape = Mean(low=Fraction(0), high=Fraction(10), absent=Fraction(5))
+    lives = Lives((2.0, 7.0), np.array([[0, 1, ABSENT, AWAY]]), np.array([1_000_000]))
+    (asked,) = asked_by_cohort(define(shape), lives, np.random.default_rng(3))
+    found = {tuple(keys): int(n) for keys, n in zip(asked.keys.tolist(), asked.installs, strict=True)}
+    expected: dict[tuple[int, ...], int] = {}
+    for dither in range(0, 2**64, 2**64 // 1000):
+        ends = (*(encode(shape, value, 0, dither).mask for value in (2.0, 7.0, SILENCE)), NOWHERE)
+        expected[ends] = expected.get(ends, 0) + 1
+    assert set(found) == set(expected)
+    for pattern, thousandths in expected.items():
+        assert_binomial(found[pattern], 1_000_000, round(thousandths, -1) / 1000)
+    assert power(1_000_000, 0.2, 0.205) > 0.999

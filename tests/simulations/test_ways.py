@@ -1,0 +1,200 @@
+"""Three ways to run a population give one law: exact tallies, every report drawn, and real clients.
+
+The world is small and difficult: installs change their minds, have nothing to say, stay away, use up their slots, are
+held to an old answer. Each way runs the same lives; only chance differs. Every verdict's false alarm is one in a
+million, and planted slips that a programmer could make are caught.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache, reduce
+from operator import add
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from hubbub.protocol.registry import Registry, best_noise
+from hubbub.protocol.report import by_short_hash, unpack
+from hubbub.protocol.tally import count
+from hubbub.simulations.clients import client_tallies, crowd_of
+from hubbub.simulations.distribution import default_population, parse_population
+from hubbub.simulations.exact import exact_tally
+from hubbub.simulations.fleet import Voyage, live
+from hubbub.simulations.lives import AWAY, Habits, Lives, draw_lives
+from hubbub.simulations.reports import report_tally
+from hubbub.simulations.transcripts import reporting_allowed, tapped_wire
+from tests.simulations.laws import (
+    assert_from_law,
+    assert_same_law,
+    columns_of,
+    from_law,
+    power_against_spread,
+    same_law,
+)
+
+KEYS = {
+    "dark": 'kind = "flag"\nmax_values = 1',
+    "tongue": 'kind = "choice"\nchoices = ["a", "b", "c", "d"]\nmax_values = 2',
+    "wide": f'kind = "choice"\nchoices = {list("abcdefghijklm")}\nmax_values = 2',
+    "page": 'kind = "string"\nnum_bits = 8\nnum_hashes = 2\nnum_cohorts = 2\nmax_values = 2',
+    "parity": 'kind = "string"\nnum_bits = 1\nnum_hashes = 1\nnum_cohorts = 2\nmax_values = 1',
+    "speed": 'kind = "mean"\nlow = 0\nhigh = 10\nabsent = 2\nmax_values = 2',
+    "size": 'kind = "histogram"\nedges = [0, 1, 2, 4, 8]\nbuckets_per_report = 2\nmax_values = 2',
+    "delay": 'kind = "range"\nlow = 0\nhigh = 8\nnum_leaves = 4\nbranching = 2\nhold = 2\nmax_values = 2',
+}
+TERMS = 'why = "w"\nowner = "o"\nexpires = 2099-01-01\nevery = "day"\ngrace = 10\n'
+NOISE = dict.fromkeys(KEYS, "epsilon_one_report = 4\nepsilon_permanent = 8\n")
+NOISE["wide"] = "epsilon_one_report = 1\nepsilon_permanent = 3\n"  # at 4, so few choices would go as one category
+SOURCE = 'app = "t"\nlifetime_epsilon = 200\n' + "".join(
+    f"[metrics.{name}]\n{TERMS}{NOISE[name]}{keys}\n" for name, keys in KEYS.items()
+)
+REGISTRY = Registry.parse(SOURCE)
+INSTALLS, EPOCHS = 40, 5
+FIRST = 20_001
+"""Odd, so that the first period of `hold = 2` is cut short: periods are counted from 1970, not from the first epoch."""
+
+QUICK, FULL = 400, 10_000
+CROWDS = 8
+
+
+@cache
+def lives() -> dict[str, Lives]:
+    """The same installs for all metrics: whoever is away is away from all of them."""
+    rng = np.random.default_rng(11)
+    away = rng.random((INSTALLS, EPOCHS)) < 0.15
+    away[:, 0] &= ~away.all(axis=1)
+    habits = Habits(change=0.4, absent=0.15)
+    found = {}
+    for metric in REGISTRY:
+        people = (
+            parse_population(metric.shape, "zipf:1,6") if metric.kind == "string" else default_population(metric.shape)
+        )
+        drawn = draw_lives(people, habits, INSTALLS, EPOCHS, rng)
+        found[metric.name] = Lives(drawn.values, np.where(away, AWAY, drawn.answers), drawn.installs)
+    return found
+
+
+def sample(way, name: str, size: int, seed: int, metric=None) -> np.ndarray:
+    metric = metric or REGISTRY[name]
+    rng = np.random.default_rng(seed)
+    epochs = range(FIRST, FIRST + EPOCHS)
+    return columns_of([way(metric, lives()[name], epochs, rng).tally for _ in range(size)])
+
+
+@cache
+def exact(name: str) -> np.ndarray:
+    return sample(exact_tally, name, QUICK, seed=1)
+
+
+@cache
+def from_clients() -> dict[str, np.ndarray]:
+    """A few crowds through the real client from `record` to the bytes of its messages; no network."""
+    crowd = crowd_of(lives())
+    known = by_short_hash(REGISTRY)
+    voyage = Voyage(source=SOURCE, endpoint="http://127.0.0.1:9", start=86_400 * FIRST, make_crowd=lambda: crowd)
+    found: dict[str, list] = {name: [] for name in KEYS}
+    home = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    try:
+        with reporting_allowed():
+            for repeat in range(CROWDS):
+                with tapped_wire() as sent:
+                    for install in range(INSTALLS):
+                        random = Random(f"{repeat} {install}").randbytes
+                        live(REGISTRY, voyage, home / f"{repeat} {install}", crowd.of_install(install), False, random)
+                reports = [report for body in sent for report in unpack(body, known).reports]
+                for name in KEYS:
+                    mine = [report for report in reports if report.metric.name == name]
+                    found[name].append(count(REGISTRY[name], mine))
+    finally:
+        shutil.rmtree(home)
+    return {name: columns_of(tallies) for name, tallies in found.items()}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_exact_tallies_and_single_reports_have_one_law(name):
+    """400 tallies each way: a column whose deviation is doubled is caught, and in the proof one that is 12 % off."""
+    columns = exact(name)
+    assert_same_law(columns, sample(report_tally, name, QUICK, seed=2))
+    assert power_against_spread(QUICK, 2.0, columns.shape[1]) > 0.99
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_real_clients_have_the_law_of_exact_tallies(name):
+    assert_from_law(from_clients()[name], exact(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "slip"),
+    [
+        ("tongue", {"max_values": 4}),
+        ("delay", {"hold": 3}),
+        ("dark", {"max_values": 2}),
+        ("parity", {"max_values": 2}),
+    ],
+    ids=str,
+)
+def test_slots_that_differ_from_the_clients_are_caught(name, slip):
+    """The power of the comparison with eight small crowds of real clients: a wrong rule for slots is far outside."""
+    wrong = sample(exact_tally, name, QUICK, seed=3, metric=replace(REGISTRY[name], **slip))
+    assert from_law(from_clients()[name], wrong) < 1e-6
+
+
+def test_memos_that_are_not_kept_are_caught():
+    """Drawn anew for each epoch, counts have the right law in every epoch and the wrong one in their sum."""
+    shape = REGISTRY["tongue"].shape
+    metric = replace(REGISTRY["tongue"], noise=best_noise(shape, Fraction(1), Fraction(1)))
+    rng = np.random.default_rng(4)
+    steady = draw_lives(default_population(shape), Habits(), INSTALLS, EPOCHS, rng)
+    epochs = range(FIRST, FIRST + EPOCHS)
+    kept = [exact_tally(metric, steady, epochs, rng).tally for _ in range(QUICK)]
+    forgotten = []
+    for _ in range(QUICK):
+        one = Lives(steady.values, steady.answers[:, :1], steady.installs)
+        parts = [exact_tally(metric, one, [epoch], rng).tally for epoch in epochs]
+        forgotten.append(reduce(add, parts))
+    assert same_law(columns_of(kept), columns_of(forgotten)) < 1e-6
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", KEYS)
+def test_exact_tallies_and_single_reports_have_one_law_in_full(name, figure):
+    one, other = (sample(way, name, FULL, seed) for way, seed in ((exact_tally, 6), (report_tally, 7)))
+    power = power_against_spread(FULL, 1.12, one.shape[1])
+    figure(f"{name}: p of exact tallies against single reports", f"{same_law(one, other):.3g} of {FULL} tallies each")
+    figure(f"{name}: power against a deviation off by 12 %", f"{power:.4f}")
+    assert_same_law(one, other)
+    assert power > 0.99
+
+
+@pytest.mark.proof
+def test_real_clients_over_http_have_the_law_of_exact_tallies(figure):
+    """3000 installs, a real collector, seeded chance."""
+    many = {
+        name: Lives(x.values, np.repeat(x.answers, 75, axis=0), np.ones(75 * INSTALLS, int))
+        for name, x in lives().items()
+    }
+    now = 86_400.0 * (int(np.datetime64("today", "D").astype(int)))
+    tallies = client_tallies(SOURCE, many, now=now, processes=2, seed=8)
+    first = min(tallies["dark"].epochs)
+    assert sum(t.num_reports for t in tallies.values()) == len(KEYS) * int((many["dark"].answers != AWAY).sum())
+    epochs = range(first, first + EPOCHS)
+
+    def chance(name: str, metric) -> float:
+        rng = np.random.default_rng(9)
+        law = [exact_tally(metric, many[name], epochs, rng).tally for _ in range(1000)]
+        return from_law(columns_of([tallies[name]]), columns_of(law))
+
+    for name in KEYS:
+        found = chance(name, REGISTRY[name])
+        figure(f"{name}: p of 3000 real clients under the law of exact tallies", f"{found:.3g}")
+        assert found > 1e-6
+    for name, slip in (("tongue", {"max_values": 3}), ("delay", {"hold": None})):
+        found = chance(name, replace(REGISTRY[name], **slip))
+        figure(f"{name}: the same under the law of a slip, {slip}", f"{found:.3g}")
+        assert found < 1e-6
