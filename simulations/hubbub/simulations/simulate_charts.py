@@ -199,7 +199,8 @@ def _finished(chart: Any, outcome: Outcome, told: str, height: Any, what: str = 
     alt = _altair()
     name = outcome.setting.metric.name
     title = alt.Title(f"{name} {what}".strip(), subtitle=told)
-    return styled(chart.properties(width=WIDTH, height=height, title=title))
+    room = {"left": 16, "right": 12, "top": 5, "bottom": 5}  # a browser's letters may be wider than those measured
+    return styled(chart.properties(width=WIDTH, height=height, title=title, padding=room))
 
 
 def _plain(number: float) -> float | None:
