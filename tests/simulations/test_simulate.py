@@ -270,6 +270,7 @@ def test_a_small_crowd_can_be_real_clients(tmp_path):
     (found,) = simulate_clients(registry, [setting], 1)
     assert found.card.reports == sum(found.lives.counts().values())
     assert found.card.to_json()["stale"] is None
+    assert found.setting.epoch_numbers == list(found.tally.epochs)
 
 
 @pytest.mark.proof
