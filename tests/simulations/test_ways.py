@@ -174,9 +174,9 @@ def test_exact_tallies_and_single_reports_have_one_law_in_full(name, figure):
 
 @pytest.mark.proof
 def test_real_clients_over_http_have_the_law_of_exact_tallies(figure):
-    """3000 installs, a real collector, seeded chance."""
+    """2000 installs, a real collector, seeded chance."""
     many = {
-        name: Lives(x.values, np.repeat(x.answers, 75, axis=0), np.ones(75 * INSTALLS, int))
+        name: Lives(x.values, np.repeat(x.answers, 50, axis=0), np.ones(50 * INSTALLS, int))
         for name, x in lives().items()
     }
     now = 86_400.0 * (int(np.datetime64("today", "D").astype(int)))
@@ -192,7 +192,7 @@ def test_real_clients_over_http_have_the_law_of_exact_tallies(figure):
 
     for name in KEYS:
         found = chance(name, REGISTRY[name])
-        figure(f"{name}: p of 3000 real clients under the law of exact tallies", f"{found:.3g}")
+        figure(f"{name}: p of 2000 real clients under the law of exact tallies", f"{found:.3g}")
         assert found > 1e-6
     for name, slip in (("tongue", {"max_values": 3}), ("delay", {"hold": None})):
         found = chance(name, replace(REGISTRY[name], **slip))
