@@ -85,7 +85,7 @@ def simulate(setting: Setting, seed: int, way: str | None = None, progress: Prog
     epochs = setting.epoch_numbers
     if not epochs:
         name, end = setting.metric.name, setting.metric.expires.isoformat()
-        raise Invalid([f"{name}: expires must be after the simulation begins, got {end}"])
+        raise Invalid([f"{name}: expires must be after the simulation begins, got {end}; --start sets an earlier day"])
     rng = np.random.default_rng([seed, *setting.metric.name.encode()])
     lives = lives_of(setting, rng)
     used, sampled = _sample(setting, lives, epochs, rng, way, progress)
