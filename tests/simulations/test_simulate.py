@@ -206,6 +206,16 @@ def test_a_flag_meets_the_bound_of_one_report():
     assert predicted_error(metric, 0.0, 1e6) == pytest.approx(bound(metric, 1e6), rel=1e-3)
 
 
+@pytest.mark.parametrize("options", [["--installs", "1", "--consent", "1%"], ["--installs", "5", "--way", "reports"]])
+def test_nobody_and_next_to_nobody_are_told_so(options, tmp_path):
+    """No crowd is too small to be simulated and drawn; figures that do not exist are null in JSON and never NaN."""
+    done = hubbub("simulate", EXAMPLE, *options, "--report", str(tmp_path / "seen.html"))
+    assert done.returncode == 0
+    assert "nobody would report" in done.stdout or "so few reports show nothing" in done.stdout
+    assert "nan" not in done.stdout
+    assert "NaN" not in hubbub("simulate", EXAMPLE, *options, "--json").stdout
+
+
 def test_the_tally_is_whole():
     found = outcome("file_size", Habits(absent=0.3, away=0.2), installs=20_000, epochs=3)
     copy = Tally.from_json(found.tally.to_json())
@@ -260,6 +270,7 @@ def test_a_small_crowd_can_be_real_clients(tmp_path):
     (found,) = simulate_clients(registry, [setting], 1)
     assert found.card.reports == sum(found.lives.counts().values())
     assert found.card.to_json()["stale"] is None
+    assert found.setting.epoch_numbers == list(found.tally.epochs)
 
 
 @pytest.mark.proof

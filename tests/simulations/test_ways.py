@@ -59,7 +59,7 @@ INSTALLS, EPOCHS = 40, 5
 FIRST = 20_001
 """Odd, so that the first period of `hold = 2` is cut short: periods are counted from 1970, not from the first epoch."""
 
-QUICK, FULL = 400, 10_000
+QUICK, FULL = 400, 5_000
 CROWDS = 8
 
 
@@ -118,7 +118,7 @@ def from_clients() -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("name", KEYS)
 def test_exact_tallies_and_single_reports_have_one_law(name):
-    """400 tallies each way: a column whose deviation is doubled is caught, and in the proof one that is 12 % off."""
+    """400 tallies each way: a column whose deviation is doubled is caught, and in the proof one that is 20 % off."""
     columns = exact(name)
     assert_same_law(columns, sample(report_tally, name, QUICK, seed=2))
     assert power_against_spread(QUICK, 2.0, columns.shape[1]) > 0.99
@@ -165,18 +165,18 @@ def test_memos_that_are_not_kept_are_caught():
 @pytest.mark.parametrize("name", KEYS)
 def test_exact_tallies_and_single_reports_have_one_law_in_full(name, figure):
     one, other = (sample(way, name, FULL, seed) for way, seed in ((exact_tally, 6), (report_tally, 7)))
-    power = power_against_spread(FULL, 1.12, one.shape[1])
+    power = power_against_spread(FULL, 1.2, one.shape[1])
     figure(f"{name}: p of exact tallies against single reports", f"{same_law(one, other):.3g} of {FULL} tallies each")
-    figure(f"{name}: power against a deviation off by 12 %", f"{power:.4f}")
+    figure(f"{name}: power against a deviation off by 20 %", f"{power:.4f}")
     assert_same_law(one, other)
     assert power > 0.99
 
 
 @pytest.mark.proof
 def test_real_clients_over_http_have_the_law_of_exact_tallies(figure):
-    """3000 installs, a real collector, seeded chance."""
+    """2000 installs, a real collector, seeded chance."""
     many = {
-        name: Lives(x.values, np.repeat(x.answers, 75, axis=0), np.ones(75 * INSTALLS, int))
+        name: Lives(x.values, np.repeat(x.answers, 50, axis=0), np.ones(50 * INSTALLS, int))
         for name, x in lives().items()
     }
     now = 86_400.0 * (int(np.datetime64("today", "D").astype(int)))
@@ -192,7 +192,7 @@ def test_real_clients_over_http_have_the_law_of_exact_tallies(figure):
 
     for name in KEYS:
         found = chance(name, REGISTRY[name])
-        figure(f"{name}: p of 3000 real clients under the law of exact tallies", f"{found:.3g}")
+        figure(f"{name}: p of 2000 real clients under the law of exact tallies", f"{found:.3g}")
         assert found > 1e-6
     for name, slip in (("tongue", {"max_values": 3}), ("delay", {"hold": None})):
         found = chance(name, replace(REGISTRY[name], **slip))

@@ -47,7 +47,7 @@ def client_tallies(
     refuse(_broken_rules(registry, lives))
     (every,) = {metric.every for metric in registry}
     installs, epochs = next(iter(lives.values())).answers.shape
-    start = epoch_start(every, epoch_of(every, time.time() if now is None else now) - epochs)
+    start = first_moment(every, epochs, time.time() if now is None else now)
     with tempfile.TemporaryDirectory(prefix="hubbub-clients-") as directory:
         metrics = Path(directory, "metrics.toml")
         metrics.write_text(source, encoding="utf-8")
@@ -68,6 +68,11 @@ def client_tallies(
             if counts["sent"] != counts["made"]:
                 raise Invalid([f"all {counts['made']} reports should have been sent, got {counts['sent']}"])
             return {tally.metric.name: tally for tally in from_url(collector.url, collector.token, {})}
+
+
+def first_moment(every: str, epochs: int, now: float) -> int:
+    """When so many epochs began that are over just now."""
+    return epoch_start(every, epoch_of(every, now) - epochs)
 
 
 def crowd_of(lives: Mapping[str, Lives]) -> Crowd:

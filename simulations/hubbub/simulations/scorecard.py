@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import floor, isnan, log10
+from math import floor, isfinite, isnan, log10
 from typing import Any
 
 import numpy as np
@@ -54,8 +54,8 @@ class Scorecard:
         return self.error / self.theory
 
     def to_json(self) -> dict[str, Any]:
-        known = {**asdict(self), "stale": None if isnan(self.stale) else self.stale}
-        return {**known, "coverage": self.coverage, "against_theory": self.against_theory}
+        figures = {**asdict(self), "coverage": self.coverage, "against_theory": self.against_theory}
+        return {name: None if isinstance(x, float) and not isfinite(x) else x for name, x in figures.items()}
 
 
 def score(metric: Metric, decoding: Decoding, truth: Truth, counts: Mapping[Any, int], stale: float) -> Scorecard:
@@ -130,7 +130,8 @@ def _distance(metric: Metric, decoding: Decoding, truth: Truth, counts: Mapping[
 
 
 def _rms(errors: Array) -> float:
-    return float(np.sqrt(np.nanmean(errors**2))) if len(errors) else float("nan")
+    known = errors[np.isfinite(errors)]
+    return float(np.sqrt(np.mean(known**2))) if len(known) else float("nan")
 
 
 # --- in words -----------------------------------------------------------------------------------------------------
@@ -150,14 +151,17 @@ def sentence(card: Scorecard, decoding: Decoding, truth: Truth) -> str:
             return f"{card.metric}: you would read {_reading(decoding, truth, 0)}.{stale}"
         case "range":
             row = decoding.values.index("quantile 0.5")
+            if not isfinite(decoding.estimate[row]):
+                return f"{card.metric}: so few reports show nothing.{stale}"
             return (
                 f"{card.metric}: you would read a median of {_reading(decoding, truth, row)}, and no share below any "
                 f"number off by more than {percent(card.distance)}.{stale}"
             )
     things = _PLURALS[card.kind]
     if not card.found:
-        floor = f": nothing under {percent(card.noise_floor)} can be" if card.noise_floor else ""
-        return f"{card.metric}: you would see none of {card.present:,} {things}{floor}.{stale}"
+        few = card.noise_floor is None or card.noise_floor >= 1
+        why = "so few reports show nothing" if few else f"nothing under {percent(card.noise_floor or 0)} can be seen"
+        return f"{card.metric}: you would see none of {card.present:,} {things}: {why}.{stale}"
     smallest = f"the smallest seen is held by {percent(card.smallest_seen or 0)} of installs"
     wrong = "nothing that is not there" if not card.false else f"{card.false} that nobody holds"
     seen = f"all {card.present:,}" if not card.missed else f"{card.found:,} of {card.present:,}"
@@ -185,6 +189,8 @@ def _reading(decoding: Decoding, truth: Truth, row: int) -> str:
 
 
 def percent(share: float) -> str:
+    if not isfinite(share):
+        return "unknown"
     digits = 1 if abs(share) >= 0.1 else 2 if abs(share) >= 0.001 else 4
     return f"{100 * share:.{digits}f} %"
 

@@ -7,6 +7,7 @@ instead, as long as there are not too many of them. Either way the result is the
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,7 +22,7 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import MAX_CELLS
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.clients import client_tallies
+from hubbub.simulations.clients import client_tallies, first_moment
 from hubbub.simulations.distribution import Distribution
 from hubbub.simulations.exact import Progress, Sampled, exact_tally
 from hubbub.simulations.lives import MOST_LIVES, Habits, Lives, draw_lives
@@ -84,7 +85,7 @@ def simulate(setting: Setting, seed: int, way: str | None = None, progress: Prog
     epochs = setting.epoch_numbers
     if not epochs:
         name, end = setting.metric.name, setting.metric.expires.isoformat()
-        raise Invalid([f"{name}: expires must be after the simulation begins, got {end}"])
+        raise Invalid([f"{name}: expires must be after the simulation begins, got {end}; --start sets an earlier day"])
     rng = np.random.default_rng([seed, *setting.metric.name.encode()])
     lives = lives_of(setting, rng)
     used, sampled = _sample(setting, lives, epochs, rng, way, progress)
@@ -104,15 +105,22 @@ def simulate_clients(
         raise Invalid(
             ["--away and --churn need a registry of one metric for real clients: installs are away as a whole"]
         )
+    now = time.time()
     lives = {}
     for setting in settings:
         rng = np.random.default_rng([seed, *setting.metric.name.encode()])
         some = replace(setting.habits, consent=1.0)
         agreed = max(1, round(setting.installs * setting.habits.consent))
         lives[setting.metric.name] = lives_of(replace(setting, habits=some, installs=agreed), rng).split()
-    tallies = client_tallies(registry.source, lives, processes=min(4, os.cpu_count() or 1), progress=progress)
+    tallies = client_tallies(registry.source, lives, now=now, processes=min(4, os.cpu_count() or 1), progress=progress)
     return [
-        judge(setting, "clients", lives[setting.metric.name], tallies[setting.metric.name], float("nan"))
+        judge(
+            replace(setting, start=first_moment(setting.metric.every, setting.epochs, now)),
+            "clients",
+            lives[setting.metric.name],
+            tallies[setting.metric.name],
+            float("nan"),
+        )
         for setting in settings
     ]
 

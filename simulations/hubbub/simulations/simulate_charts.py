@@ -37,10 +37,10 @@ def _rows(outcome: Outcome) -> Any:
     data = [
         {
             "value": decoding.values[i],
-            "truth": float(truth[i]),
-            "estimate": float(decoding.estimate[i]),
-            "low": float(decoding.low[i]),
-            "high": float(decoding.high[i]),
+            "truth": _plain(truth[i]),
+            "estimate": _plain(decoding.estimate[i]),
+            "low": _plain(decoding.low[i]),
+            "high": _plain(decoding.high[i]),
             "is": _SEEN if not shares or decoding.detected[i] else _UNSEEN,
             "bar": _TRUTH,
         }
@@ -108,7 +108,7 @@ def _distribution(outcome: Outcome) -> Any:
     below = np.concatenate([[0.0], np.cumsum(leaves)]) / max(float(leaves.sum()), 1e-300)
     known = np.interp(band.points, decoding.tree.edges(), below)
     data = [
-        {"x": float(x), "estimate": float(e), "low": float(lo), "high": float(hi), "truth": float(t)}
+        {"x": float(x), "estimate": _plain(e), "low": _plain(lo), "high": _plain(hi), "truth": _plain(t)}
         for x, e, lo, hi, t in zip(
             band.points, *(np.clip(y, 0, 1) for y in (band.estimate, band.low, band.high)), known, strict=True
         )
@@ -171,10 +171,10 @@ def _series(outcome: Outcome) -> list[dict[str, Any]]:
                 {
                     "epoch": epoch_text(metric.every, epoch),
                     "value": _name(decoding, i),
-                    "truth": float(truth[i]),
-                    "estimate": float(decoding.estimate[i]),
-                    "low": float(decoding.low[i]),
-                    "high": float(decoding.high[i]),
+                    "truth": _plain(truth[i]),
+                    "estimate": _plain(decoding.estimate[i]),
+                    "low": _plain(decoding.low[i]),
+                    "high": _plain(decoding.high[i]),
                 }
             )
     return points
@@ -199,7 +199,13 @@ def _finished(chart: Any, outcome: Outcome, told: str, height: Any, what: str = 
     alt = _altair()
     name = outcome.setting.metric.name
     title = alt.Title(f"{name} {what}".strip(), subtitle=told)
-    return styled(chart.properties(width=WIDTH, height=height, title=title))
+    room = {"left": 16, "right": 12, "top": 5, "bottom": 5}  # a browser's letters may be wider than those measured
+    return styled(chart.properties(width=WIDTH, height=height, title=title, padding=room))
+
+
+def _plain(number: float) -> float | None:
+    """What is not known is not drawn."""
+    return float(number) if np.isfinite(number) else None
 
 
 def _altair() -> Any:
