@@ -111,7 +111,7 @@ def test_the_same_epoch_twice_is_added_up_when_asked(world, capsys):
 
 def test_a_folder_stands_for_the_tallies_in_it(world, capsys):
     (world / "tallies").mkdir()
-    with pytest.raises(Invalid, match="a folder must hold tally files, got none that ends in .json"):
+    with pytest.raises(Invalid, match="a folder must hold tally files, got none"):
         decode(world / "tallies")
     for name in ("flag2960.json", "page.json"):
         (world / "tallies" / name).write_bytes((world / name).read_bytes())

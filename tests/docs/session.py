@@ -42,6 +42,7 @@ FILES = {
     "params.csv": "k,h,m,p,q,f\n8,1,2,0.25,0.75,0.5\n",
     "counts.csv": "5000,1875,2625,1875,2375,1875,1875,1875,1875\n5000,1875,1875,2625,1875,1875,2375,1875,1875\n",
     "map.csv": "a,2,11\nb,4,14\n",
+    "domains.csv": "https://news.example/,500\nhttps://mail.example/,300\n",
     # An app to be tested.
     "app.py": "from hubbub.client import Client\n\n\ndef start():\n"
     '    Client("metrics.toml").record("dark_theme", True)\n',

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hubbub.command.table import SUBCOMMANDS
 from tests.docs.blocks import ROOT, Step, pages, steps
 from tests.docs.marks import marks, pictures
 from tests.docs.not_run import NOT_RUN, SMALLER, made_smaller, why_not
@@ -83,7 +85,11 @@ def test_what_a_page_shows_as_toml_or_json_can_be_read(page: str) -> None:
 
 def test_everything_that_is_not_run_is_still_shown_somewhere() -> None:
     shown = [step.text for page in pages() for step in steps(page) if step.kind == "command"]
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     for entry in (*NOT_RUN, *SMALLER):
+        words = re.findall(r"\w+", entry.command.pattern)
+        if (words[0] == "hubbub" and words[1] not in SUBCOMMANDS) or (words[0] == "make" and words[1] not in targets):
+            continue  # a command of tomorrow
         assert any(entry.command.match(command) for command in shown), f"{entry.command.pattern}: nothing shows it"
 
 
@@ -123,8 +129,17 @@ def test_a_page_that_shows_something_else_fails(tmp_path: Path, hubbub: Hubbub) 
             follow(session, Step("python", "here:3", "print(no_such_name)"))
 
 
-def test_every_page_uses_the_languages_that_are_known() -> None:
-    assert all(steps(page) is not None for page in pages())
+def test_no_command_hides_in_a_block_that_is_not_run() -> None:
+    """A plain block is taken for a formula or a drawing unless a line begins with a program of `blocks.PROGRAMS`; one
+    that begins with another program of this machine must be named there, or the block be called `text`."""
+    for page in pages():
+        for step in steps(page):
+            if step.kind == "data" and not step.language:
+                first = [line.split()[0] for line in step.text.splitlines() if line.strip() and line[0] != " "]
+                assert not list(filter(shutil.which, first)), f"{step.place}: {first}"
+
+
+def test_every_page_is_plain_markdown() -> None:
     assert not [page for page in pages() if re.search(r"^```\{", (ROOT / page).read_text(encoding="utf-8"), re.M)], (
         "a page must read well as plain Markdown: directives belong into docs/conf.py"
     )

@@ -26,7 +26,9 @@ def add_decode(parser: ArgumentParser) -> None:
         "  hubbub decode dark_theme.json --against released/dark_theme.json\n"
         "  hubbub decode --rappor params.csv counts.csv map.csv --format rappor"
     )
-    parser.add_argument("tallies", metavar="TALLY", nargs="*", help="tally files, or folders of them; epochs of one metric are pooled")
+    parser.add_argument(
+        "tallies", metavar="TALLY", nargs="*", help="tally files, or folders of them; epochs of one metric are pooled"
+    )
     parser.add_argument(
         "--candidates",
         metavar="[METRIC=]FILE",
