@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.docs.not_run import NOT_RUN, SMALLER, made_smaller, why_not
 from tests.docs.session import Session, failed, matches
 from tests.docs.warm import Hubbub
 
+Figure = Callable[[str, object], None]
 AGREED = ("docs/commands.md",)
 """Pages that begin on a machine where somebody has agreed to the example's metrics."""
 RUN_ONCE: set[str] = set()
@@ -70,6 +72,20 @@ def follow(session: Session, step: Step) -> None:
 
 def _differs(step: Step, printed: str) -> str:
     return f"{step.place}: {step.text}\n--- the page shows\n{step.shown}\n--- it printed\n{printed}"
+
+
+@pytest.mark.proof
+def test_what_takes_minutes_is_run_as_it_stands(tmp_path: Path, hubbub: Hubbub, figure: Figure) -> None:
+    """The commands of `SMALLER`, with nothing added: every claim of the example's registry stands."""
+    shown = {step.text.partition(" #")[0] for page in pages() for step in steps(page) if step.kind == "command"}
+    long = {re.sub(r"\S*metrics\.toml", "examples/metrics.toml", c.rstrip()) for c in shown if made_smaller(c) != c}
+    assert long
+    with Session(tmp_path, hubbub) as session:
+        for command in sorted(long):
+            started = time.monotonic()
+            status, printed = session.run(command)
+            assert status == 0, f"$ {command}\n{printed}"
+            figure(command, f"{time.monotonic() - started:.0f} s, status {status}")
 
 
 @pytest.mark.parametrize("page", pages())
