@@ -26,6 +26,8 @@ def test_a_url_and_a_directory_give_the_same_files(tmp_path):
             collector.send(random_batch(Random(seed), METRICS, time.time(), epochs=2))
         online, done = export(tmp_path / "a", "--url", f"http://127.0.0.1:{collector.port}", "--token", collector.token)
         assert done.stdout.count("2 epochs, 10 reports") == len(METRICS)
+        shown = f"http://127.0.0.1:{collector.port}/v1/tallies"  # as the greeting has it
+        assert export(tmp_path / "e", "--url", shown, "--token", collector.token)[0] == online
         command = [sys.executable, str(LAUNCH), "export", "--data", str(collector.data), "--out", str(tmp_path / "x")]
         busy = subprocess.run(command, capture_output=True, text=True)
         assert (busy.returncode, "must not be in use" in busy.stderr) == (2, True)

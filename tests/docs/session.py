@@ -42,6 +42,7 @@ FILES = {
     "params.csv": "k,h,m,p,q,f\n8,1,2,0.25,0.75,0.5\n",
     "counts.csv": "5000,1875,2625,1875,2375,1875,1875,1875,1875\n5000,1875,1875,2625,1875,1875,2375,1875,1875\n",
     "map.csv": "a,2,11\nb,4,14\n",
+    "domains.csv": "https://news.example/,500\nhttps://mail.example/,300\n",
     # An app to be tested.
     "app.py": "from hubbub.client import Client\n\n\ndef start():\n"
     '    Client("metrics.toml").record("dark_theme", True)\n',
@@ -227,7 +228,10 @@ class Session:
     def _have_server(self) -> None:
         """A collector with some reports in it, if the page has started none."""
         if self._server is None:
-            self._start_server(f"hubbub collect --metrics {EXAMPLES}/metrics.toml --data {self.folder}/hubbub-data")
+            source = (EXAMPLES / "metrics.toml").read_text(encoding="utf-8")
+            lasting = self.folder / "metrics.toml"  # the example, but for the day on which its questions end
+            lasting.write_text(re.sub(r"expires = \d{4}", "expires = 2099", source), encoding="utf-8")
+            self._start_server(f"hubbub collect --metrics {lasting} --data {self.folder}/hubbub-data")
             self._send_some_reports()
 
     def _start_server(self, command: str) -> str:

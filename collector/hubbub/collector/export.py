@@ -82,8 +82,9 @@ def from_url(url: str, token: str, query: Mapping[str, str | None], trust: Path 
     if not url.startswith(("http://", "https://")):
         raise Invalid([f"url must begin with http:// or https://, got {url!r}"])
     asked = urllib.parse.urlencode({name: value for name, value in query.items() if value is not None})
+    base = url.rstrip("/").removesuffix("/v1/tallies")  # which a collector's greeting shows
     request = urllib.request.Request(  # noqa: S310  # the scheme has been checked
-        f"{url.rstrip('/').removesuffix('/v1/tallies')}/v1/tallies?{asked}",
+        f"{base}/v1/tallies?{asked}",
         headers={"Authorization": f"Bearer {token}"},
     )
     context = ssl.create_default_context(cafile=None if trust is None else str(trust))
