@@ -23,6 +23,7 @@ _ANALYSIS = "hubbub.analysis.commands"
 _PLAN = "hubbub.analysis.plan_commands"
 _AUDIT = "hubbub.simulations.commands"
 _DEMO = "hubbub.simulations.demo_command"
+_EXPERIMENTS = "hubbub.simulations.experiments.command"
 
 SUBCOMMANDS: dict[str, Subcommand] = {
     "demo": Subcommand("the whole loop, live: a collector, a crowd of installs, truth beside estimate", _DEMO, "all"),
@@ -46,5 +47,6 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "decode": Subcommand("estimates with honest error bars, from tally files", _ANALYSIS, "analysis"),
     "plan": Subcommand("what must be collected to see something, or what will be seen", _PLAN, "analysis"),
     "audit": Subcommand("measured epsilon of the real client code, against the claim", _AUDIT, "all"),
+    "experiments": Subcommand("published experiments and attacks, predicted and then run", _EXPERIMENTS, "all"),
     "completion": Subcommand("a script that completes these commands in your shell", "hubbub.command.completion"),
 }

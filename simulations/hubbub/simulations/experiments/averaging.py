@@ -224,14 +224,14 @@ def _picture(setting: Setting, figures: Mapping[str, float]) -> object:
     x = alt.X(
         "days:Q",
         title="reports of one value",
-        scale=alt.Scale(type="log"),
+        scale=alt.Scale(type="log", nice=False),
         axis=alt.Axis(values=list(setting.days), format="d"),
     )
     y = alt.Y(
         "right:Q", title="right guesses", scale=alt.Scale(domain=[0.5, 1]), axis=alt.Axis(format=".0%", tickCount=6)
     )
     picture = lines_and_points(lines, points, x, y, {MEMO: BLUE, FRESH: ORANGE}, columns=2)
-    ceiling = rule(A1, f"the memo's own limit, {A1:.1%}")
+    ceiling = rule(A1, f"the memo's own limit, {A1:.1%}", left=WIDTH - 165, below=True)
     return finished(alt.layer(picture, ceiling).properties(width=WIDTH, height=230))
 
 

@@ -185,8 +185,8 @@ def _picture(setting: Setting, points: list[dict[str, object]]) -> object:
     y = alt.Y(
         "variance:Q",
         title="n x variance of a share",
-        scale=alt.Scale(type="log"),
-        axis=alt.Axis(values=[3, 10, 30, 100, 300], format="d"),
+        scale=alt.Scale(type="log", domain=[3, 200], nice=False),
+        axis=alt.Axis(values=[3, 10, 30, 100], format="d"),
     )
     picture = lines_and_points(lines, points, x, y, {PAPER: ORANGE, OURS: BLUE})
     return finished(picture.properties(width=WIDTH, height=230))

@@ -205,7 +205,7 @@ def _laplace_error(epsilon: float, n: int, rng: np.random.Generator) -> float:
 
 def _picture(setting: Setting, points: list[dict[str, object]]) -> object:
     alt = altair()
-    shown = [setting.epsilons[min(1, len(setting.epsilons) - 1)], setting.epsilons[-1]]
+    shown = [1, setting.epsilons[-1]]
     panels = []
     for of, people in PEOPLE.items():
         row = []

@@ -1,12 +1,15 @@
 """The look of all pictures: few marks, direct words, colours that people with any colour vision tell apart.
 
-Ink and grid are stand-in colours: `svg` turns them into CSS variables of the page, so that one picture suits light
-and dark. Nothing is told by colour alone: predictions are lines, what was found are points.
+Colours are stand-ins: `svg` turns them into CSS variables of the page, so that one picture suits light and dark. The
+font has the same widths everywhere, so that what was laid out here fits there. Nothing is told by colour alone:
+predictions are lines, what was found are points.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 from hubbub.analysis.optional import need
@@ -59,21 +62,21 @@ def lines_and_points(
     return alt.layer(drawn, dots)
 
 
-def rule(value: float, words: str, left: float = 6) -> Any:
-    """A dashed horizontal line with its words on it."""
+def rule(value: float, words: str, left: float = 6, *, below: bool = False) -> Any:
+    """A dashed horizontal line with its words on it, or below it."""
     alt = altair()
     data = chart([{"at": value, "words": words}])
     line = data.mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(y="at:Q")
-    text = data.mark_text(color=INK, align="left", baseline="bottom", dy=-3, fontSize=12).encode(
-        y="at:Q", x=alt.value(left), text="words:N"
-    )
+    text = data.mark_text(
+        color=INK, align="left", baseline="top" if below else "bottom", dy=5 if below else -3, fontSize=12
+    ).encode(y="at:Q", x=alt.value(left), text="words:N")
     return alt.layer(line, text)
 
 
 def finished(picture: Any) -> Any:
     """The common look, on no background of its own."""
     return (
-        picture.configure(background="transparent", font="system-ui, sans-serif")
+        picture.configure(background="transparent", font="Arial, Helvetica, 'Liberation Sans', sans-serif")
         .configure_axis(
             labelFontSize=12,
             titleFontSize=13,
@@ -85,17 +88,19 @@ def finished(picture: Any) -> Any:
             tickColor=GREY,
             titlePadding=8,
         )
-        .configure_legend(labelFontSize=12.5, labelColor=INK, labelLimit=420, rowPadding=3)
+        .configure_legend(labelFontSize=12.5, labelColor=INK, labelLimit=420, rowPadding=3, columnPadding=28)
         .configure_title(anchor="start", fontSize=13, fontWeight=600, color=INK, offset=6)
         .configure_header(labelFontSize=12.5, labelColor=INK, labelFontWeight=600)
         .configure_view(stroke=None)
     )
 
 
-def svg(picture: Any) -> str:
+def svg(picture: Any, name: str, words: str) -> str:
     """The picture as SVG for a page that has the variables. Needs no browser and no network."""
     convert = need("vl_convert", "'hubbub[charts]'")
     drawn: str = convert.vegalite_to_svg(picture.to_json())
     for colour, variable in _VARIABLES.items():
-        drawn = drawn.replace(f'"{colour}"', f'"var({variable})"').replace(f'"{colour.lower()}"', f'"var({variable})"')
-    return drawn
+        drawn = re.sub(f'"{colour}"', f'"var({variable})"', drawn, flags=re.IGNORECASE)
+    # Pictures share one page: what one calls clip0 must not be another's.
+    drawn = re.sub(r'(id="|url\(#)(\w*\d)', rf"\g<1>{name}-\g<2>", drawn)
+    return drawn.replace("<svg ", f'<svg role="img" aria-label="{escape(words)}" ', 1)

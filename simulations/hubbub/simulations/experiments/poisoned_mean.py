@@ -179,7 +179,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             f"{desk[attack].messages:,}",
             f"{figures[f'refused {attack}']:.0%}",
             f"{without[attack]:+.3f} h",
-            f"{with_checks[attack]:+.3f} h",
+            f"{with_checks[attack]:+.3f} h" if with_checks[attack] else "0 h",
         )
         for attack in attacks
     ]
@@ -249,13 +249,13 @@ def _picture(without: Mapping[str, float], with_checks: Mapping[str, float]) -> 
         chart(rows)
         .mark_bar(height={"band": 0.9})
         .encode(
-            x=alt.X("hours:Q", title="hours by which the mean moves", axis=alt.Axis(tickCount=6)),
-            y=alt.Y("attack:N", title=None, sort=None, axis=alt.Axis(labelLimit=170)),
+            x=alt.X("hours:Q", title="hours by which the mean moves", axis=alt.Axis(tickCount=5, format="~g")),
+            y=alt.Y("attack:N", title=None, sort=None, axis=alt.Axis(labelLimit=170, minExtent=135)),
             yOffset=alt.YOffset("series:N", sort=None),
             color=colours(names),
         )
     )
-    return finished(picture.properties(width=290, height=alt.Step(15)))
+    return finished(picture.properties(width=300, height=alt.Step(15)))
 
 
 EXPERIMENT = Experiment(

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from scipy import stats
@@ -123,26 +124,39 @@ def nodes_of(low: int, high: int, cells: int) -> list[tuple[int, int]]:
     return found
 
 
-def predict(setting: Setting) -> Mapping[str, Prediction]:
+@cache
+def theory(setting: Setting) -> tuple[dict[str, float], dict[str, float]]:
+    """The mean squared error of all ranges, and how many independent errors one population is worth, for each way."""
     cells, levels = setting.cells, setting.levels
     # How often two cells lie in one range, over all ranges; the mean square of any estimate is a trace with it.
     start = np.arange(cells, dtype=np.float32)
     together = np.minimum.outer(start + 1, start + 1) * np.minimum.outer(cells - start, cells - start)
     together /= np.float32(cells * (cells + 1) / 2)
     settled = _spread(together, contrast_variances(levels))
-    mean = {FLAT: float(np.trace(together, dtype=np.float64)), TREE: float(np.trace(settled, dtype=np.float64))}
-    square = {FLAT: float(np.sum(together**2, dtype=np.float64))}
-    square[TREE] = float(np.sum(settled * settled.T, dtype=np.float64))
     common = _common_nodes(setting)
-    mean[NODES], square[NODES] = levels * float(np.mean(np.diag(common))), levels**2 * float(np.mean(common**2))
+    mean = {
+        FLAT: float(np.trace(together, dtype=np.float64)),
+        NODES: levels * float(np.mean(np.diag(common))),
+        TREE: float(np.trace(settled, dtype=np.float64)),
+    }
+    square = {
+        FLAT: float(np.sum(together**2, dtype=np.float64)),
+        NODES: levels**2 * float(np.mean(common**2)),
+        TREE: float(np.sum(settled * settled.T, dtype=np.float64)),
+    }
     # Of a skewed distribution the shares of those who answered also feel the total, by what a range differs from even.
     uneven = np.concatenate([[0.0], np.cumsum(setting.shares - 1 / cells)])
     total = levels / sum(BRANCHING ** (levels - i) for i in range(1, levels + 1))
     mean[TREE] += _mean_square(uneven) * cells * total
+    return mean, {how: mean[how] ** 2 / square[how] for how in mean}
+
+
+def predict(setting: Setting) -> Mapping[str, Prediction]:
+    mean, degrees = theory(setting)
     found = {}
     for how in (FLAT, NODES, TREE):
         more = 1.0 if how == FLAT else 1 + _fuller(setting)
-        low, high = bounds.mean_square(mean[how], setting.repeats * mean[how] ** 2 / square[how], mean[how] * more)
+        low, high = bounds.mean_square(mean[how], setting.repeats * degrees[how], mean[how] * more)
         found[how] = Prediction(
             what=f"mean squared error of a range, {how}",
             low=low,
@@ -224,18 +238,18 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         for r in lengths:
             by_length[NODES, r] += _counted(fixed[r], tree.levels.shares, truth) / (v * setting.repeats)
         tick(repeat / setting.repeats)
-    theory = _by_length(setting, lengths)
+    overall, of_length = theory(setting)[0], _by_length(setting, lengths)
     return Outcome(
         figures=squares,
         columns=("cells in the range", *(f"{how}: {w}" for how in squares for w in ("theory", "found"))),
         rows=(
             *tuple(
-                (f"{r:,}", *(f"{x:.3g}" for how in squares for x in (theory[how, r], by_length[how, r])))
+                (f"{r:,}", *(f"{x:.3g}" for how in squares for x in (of_length[how, r], by_length[how, r])))
                 for r in lengths
             ),
-            ("all ranges", *(x for how in squares for x in ("", f"{squares[how]:.4g}"))),
+            ("all ranges", *(x for how in squares for x in (f"{overall[how]:.4g}", f"{squares[how]:.4g}"))),
         ),
-        chart=_picture(theory, by_length, lengths),
+        chart=_picture(of_length, by_length, lengths),
         caption="Mean squared error of a range by its length, in units of the variance of one flat cell. Lines: "
         "theory. "
         "Points: what was found.",
@@ -259,7 +273,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             Published(
                 what="where the tree begins to win",
                 theirs="for all but short ranges",
-                ours=f"from about {_crossing(theory, lengths):,} cells on",
+                ours=f"from about {_crossing(of_length, lengths):,} cells on",
                 why="agrees; a single cell costs the tree about its number of levels",
             ),
         ),
@@ -307,17 +321,17 @@ def _by_length(setting: Setting, lengths: list[int]) -> dict[tuple[str, int], fl
     return found
 
 
-def _crossing(theory: Mapping[tuple[str, int], float], lengths: list[int]) -> int:
-    return next(r for r in lengths if theory[TREE, r] < theory[FLAT, r])
+def _crossing(expected: Mapping[tuple[str, int], float], lengths: list[int]) -> int:
+    return next(r for r in lengths if expected[TREE, r] < expected[FLAT, r])
 
 
 def _picture(
-    theory: Mapping[tuple[str, int], float], found: Mapping[tuple[str, int], float], lengths: list[int]
+    expected: Mapping[tuple[str, int], float], found: Mapping[tuple[str, int], float], lengths: list[int]
 ) -> object:
     alt = altair()
     lines, points = (
         [{"series": how, "cells": r, "error": of[how, r]} for how in (FLAT, NODES, TREE) for r in lengths]
-        for of in (theory, found)
+        for of in (expected, found)
     )
     x = alt.X(
         "cells:Q",

@@ -162,7 +162,8 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             for i in (0, 4, 9, 14, 19, 24, 29, 34, 39, 49, 99)
         ),
         chart=_picture(decoding.detected[:HELD], counts[:HELD] / n, decoding.noise_floor),
-        caption="One population: all hundred strings by their true share. Those above the noise floor are found.",
+        caption="One population: all hundred strings by their true share. Those above the noise floor are "
+        "likely to be found.",
         meaning=(
             f"{figures['found']:.0f} of the 100 strings are found on average, and half of the time all those held by "
             f"at least {half:.1%} of people; below that the tail stays hidden, as it should at this noise. "
@@ -206,7 +207,12 @@ def _picture(detected: object, shares: bounds.Array, floor: float) -> object:
         chart(rows)
         .mark_bar(width=2.8)
         .encode(
-            x=alt.X("rank:Q", title="strings, the most frequent first", axis=alt.Axis(grid=False)),
+            x=alt.X(
+                "rank:Q",
+                title="strings, the most frequent first",
+                axis=alt.Axis(grid=False, tickCount=5),
+                scale=alt.Scale(domain=[0, 101], nice=False),
+            ),
             y=alt.Y("share:Q", title="share of people", axis=alt.Axis(format=".0%", tickCount=5)),
             color=colours({"found": BLUE, "not found": GREY}, columns=2),
         )

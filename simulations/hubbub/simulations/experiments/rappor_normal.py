@@ -179,7 +179,12 @@ def _picture(drawn: list[tuple[int, bounds.Array]]) -> object:
             {"number": int(i), "estimate": float(e), "truth": float(t)}
             for i, e, t in zip(NUMBERS, estimates, SHARES, strict=True)
         ]
-        x = alt.X("number:Q", title="number held" if n == drawn[-1][0] else None, axis=alt.Axis(tickCount=5))
+        x = alt.X(
+            "number:Q",
+            title="number held" if n == drawn[-1][0] else None,
+            axis=alt.Axis(tickCount=5),
+            scale=alt.Scale(domain=[0, 101], nice=False),
+        )
         y = alt.Y(
             "estimate:Q", title="share", axis=alt.Axis(format=".0%", tickCount=4), scale=alt.Scale(domain=[-0.03, 0.07])
         )

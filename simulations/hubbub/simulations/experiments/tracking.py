@@ -57,6 +57,7 @@ CASES = {"128 bits, 1 report against 1": (MANY, 1), "128 bits, 3 against 3": (MA
 CHANCE = "blind guess"
 CROWDS = tuple(round(10 ** (i / 2)) for i in range(2, 19))
 MOST = 3
+_TICKS = {10: "10", 1_000: "1,000", 100_000: "100,000", 10_000_000: "10 million", 1_000_000_000: "1 billion"}
 Integers = npt.NDArray[np.int64]
 
 
@@ -69,7 +70,7 @@ class Setting:
 
 
 FULL = Setting(crowds={"many": (10, 100, 1_000, 10_000), "one": (10, 100, 1_000)})
-QUICK = Setting(crowds={"many": (10, 1_000), "one": (10, 100)}, targets=60, sightings=60)
+QUICK = Setting(crowds={"many": (10, 1_000), "one": (10, 100)}, targets=60, sightings=30)
 
 
 def describe(setting: Setting) -> Mapping[str, str]:
@@ -277,8 +278,8 @@ def _picture(theory: Mapping[str, Mapping[int, float]], figures: Mapping[str, fl
     x = alt.X(
         "crowd:Q",
         title="installs in the crowd",
-        scale=alt.Scale(type="log"),
-        axis=alt.Axis(values=[10, 1_000, 100_000, 10_000_000, 1_000_000_000], format="~s"),
+        scale=alt.Scale(type="log", nice=False),
+        axis=alt.Axis(values=list(_TICKS), labelExpr=f"{_TICKS}[datum.value]"),
     )
     y = alt.Y("found:Q", title="found again", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=".0%"))
     return finished(lines_and_points(curves, points, x, y, names, columns=2).properties(width=WIDTH, height=240))
