@@ -10,7 +10,7 @@ from importlib.resources import files
 from hubbub.simulations.experiments.experiment import Finding, Result
 from hubbub.simulations.experiments.pictures import svg
 
-_NUMBER = re.compile(r"[+−-]?[\d,.]+(e-?\d+)?( ?%| h)?( to [+-]?[\d,.]+ ?%?)?|not run|none|-|")
+_NUMBER = re.compile(r"[+−-]?[\d,.]+(e-?\d+)?( ?%| h)?( to [+-]?[\d,.]+ ?%?)?|[\d.]+ in a million|not run|none|-|")
 
 
 def page(results: Sequence[Result], *, seed: int, quick: bool, command: str) -> str:

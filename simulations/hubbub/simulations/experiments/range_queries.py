@@ -165,6 +165,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
             + ("" if how == FLAT else f", up to {more - 1:.0%} more for filled nodes")
             + "; chi-square, worth as many errors as the quadratic form has",
             false_alarm=FALSE_ALARM,
+            form=",.4g",
         )
     return found
 
@@ -244,10 +245,10 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         columns=("cells in the range", *(f"{how}: {w}" for how in squares for w in ("theory", "found"))),
         rows=(
             *tuple(
-                (f"{r:,}", *(f"{x:.3g}" for how in squares for x in (of_length[how, r], by_length[how, r])))
+                (f"{r:,}", *(f"{x:,.4g}" for how in squares for x in (of_length[how, r], by_length[how, r])))
                 for r in lengths
             ),
-            ("all ranges", *(x for how in squares for x in (f"{overall[how]:.4g}", f"{squares[how]:.4g}"))),
+            ("all ranges", *(x for how in squares for x in (f"{overall[how]:,.4g}", f"{squares[how]:,.4g}"))),
         ),
         chart=_picture(of_length, by_length, lengths),
         caption="Mean squared error of a range by its length, in units of the variance of one flat cell. Lines: "
@@ -267,7 +268,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             Published(
                 what="flat / nodes / least squares, in cell variances",
                 theirs="1,366 / 88 / 26.7 by the formulas of both papers, for 4,096 cells",
-                ours=f"{squares[FLAT]:.0f} / {squares[NODES]:.0f} / {squares[TREE]:.1f} for {setting.cells:,} cells",
+                ours=f"{squares[FLAT]:,.0f} / {squares[NODES]:.0f} / {squares[TREE]:.1f} for {setting.cells:,} cells",
                 why="agrees within what the number of repeats allows; the nodes are those of the ranges asked",
             ),
             Published(

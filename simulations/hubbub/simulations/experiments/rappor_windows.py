@@ -42,7 +42,6 @@ COMMON = np.concatenate([[0.01, 0.015, 0.02], np.linspace(0.025, 0.045, 10)])
 _RARE = np.exp(-np.arange(237) / 150)
 SHARES = np.concatenate([COMMON, _RARE / _RARE.sum() * (1 - COMMON.sum()), np.zeros(250)])
 PRESENT = int(np.count_nonzero(SHARES))
-NAMES = tuple(f"process-{i}.exe" for i in range(len(SHARES)))
 SHAPE = String(num_bits=128, num_hashes=2, num_cohorts=8)
 METRIC = Definition(
     name="process", every="day", shape=SHAPE, noise=rappor_noise(Fraction(1, 2), Fraction(1, 2), Fraction(3, 4))
@@ -123,15 +122,16 @@ def _power(shares: bounds.Array, variance: float) -> bounds.Array:
 
 
 def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
-    where = positions(SHAPE, digests(NAMES))
     strict, lenient = np.zeros(len(SHARES)), np.zeros(len(SHARES))
     false_share = 0.0
     for repeat in range(setting.repeats):
+        names = [f"process-{i}-{repeat}.exe" for i in range(len(SHARES))]  # hashed anew each time
+        where = positions(SHAPE, digests(names))
         counts = rng.multinomial(REPORTS, SHARES)
         by_cohort = assign_cohorts(counts, SHAPE.num_cohorts, rng)
         tally = sample_tally(METRIC, by_cohort.sum(axis=1), ones_of(SHAPE, by_cohort, where), rng)
-        strict += decode(tally, NAMES).detected[: len(SHARES)]
-        discoveries = decode(tally, NAMES, correction="benjamini-hochberg").detected[: len(SHARES)]
+        strict += decode(tally, names).detected[: len(SHARES)]
+        discoveries = decode(tally, names, correction="benjamini-hochberg").detected[: len(SHARES)]
         lenient += discoveries
         false_share += float(discoveries[PRESENT:].sum() / max(discoveries.sum(), 1))
         tick(repeat / setting.repeats)

@@ -204,10 +204,11 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             f"{million[thrice]:.0%}, though everybody gave the same answer: the noise that protects the answer is what "
             f"tells installs apart. Even one report against one does it with {million[once]:.1%}, where a blind guess "
             "has one in a million. Sixteen cohorts make the crowd sixteen times smaller, on top.",
-            f"A single hashed bit in a single cohort has two memos for everyone, and finds nobody: {million[one]:.1e} "
-            f"in a crowd of a million, {1e6 * million[one]:.1f} blind guesses. That is what few bits and few "
-            "cohorts are for, "
-            "and why hubbub's label prints the bits that link an install's reports.",
+            "A single hashed bit in a single cohort has two memos for everyone, and finds nobody: in a crowd of "
+            "a million "
+            f"it does {1e6 * million[one]:.1f} times as well as a blind guess. That is what few bits and few "
+            "cohorts are "
+            "for, and why hubbub's label prints the bits that link an install's reports.",
         ),
         published=(
             Published(
@@ -259,7 +260,7 @@ def _unpacked(numbers: list[int], width: int) -> Integers:
 
 
 def _percent(chance: float) -> str:
-    return f"{chance:.1%}" if chance >= 0.001 or chance == 0 else f"{chance:.1e}"
+    return f"{chance:.1%}" if chance >= 0.001 or chance == 0 else f"{1e6 * chance:.3g} in a million"
 
 
 def _picture(theory: Mapping[str, Mapping[int, float]], figures: Mapping[str, float], setting: Setting) -> object:
