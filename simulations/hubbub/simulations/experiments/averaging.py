@@ -231,7 +231,7 @@ def _picture(setting: Setting, figures: Mapping[str, float]) -> object:
         "right:Q", title="right guesses", scale=alt.Scale(domain=[0.5, 1]), axis=alt.Axis(format=".0%", tickCount=6)
     )
     picture = lines_and_points(lines, points, x, y, {MEMO: BLUE, FRESH: ORANGE}, columns=2)
-    ceiling = rule(A1, f"the memo's own limit, {A1:.1%}", left=WIDTH - 165, below=True)
+    ceiling = rule(A1, f"the memo's own limit, {A1:.1%}", left=WIDTH - 180, below=True)
     return finished(alt.layer(picture, ceiling).properties(width=WIDTH, height=230))
 
 

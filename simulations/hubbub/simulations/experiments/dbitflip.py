@@ -196,7 +196,8 @@ EXPERIMENT = Experiment(
     name="dbitflip",
     title="A histogram, a few buckets at a time",
     question="What does a histogram cost when each person is asked about d of its k buckets only?",
-    source="Ding, Kulkarni, Yekhanin 2017, section 3 (dBitFlip), arXiv 1712.01524",
+    source="Ding, Kulkarni, Yekhanin 2017, section 3 (dBitFlip), arXiv 1712.01524; its theorem is reproduced, "
+    "its plots rest on data that are not public",
     full=Setting(),
     quick=Setting(asked=(1, 4, 32), repeats=40),
     describe=describe,

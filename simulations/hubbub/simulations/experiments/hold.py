@@ -263,7 +263,7 @@ def _picture(setting: Setting, figures: Mapping[str, float]) -> object:
     drawn = chart(lines).mark_line(strokeWidth=2).encode(x=x, y=y, color=colours(names, columns=2))
     dots = chart(points).mark_point(filled=True, size=60, opacity=1).encode(x=x, y=y, color=colours(names, columns=2))
     epsilon = float(setting.registry[HELD].epsilon_permanent)
-    limit = rule(exp(epsilon) * FALSE, f"what epsilon {epsilon:.1f} allows", left=WIDTH - 150)
+    limit = rule(exp(epsilon) * FALSE, f"what epsilon {epsilon:.1f} allows", left=WIDTH - 165)
     return finished(alt.layer(drawn, dots, limit).properties(width=WIDTH, height=230))
 
 

@@ -239,7 +239,8 @@ EXPERIMENT = Experiment(
     name="one-bit-mean",
     title="A mean from one bit each",
     question="Does one bit per person give as good a mean as a whole number with Laplace noise?",
-    source="Ding, Kulkarni, Yekhanin 2017, sections 2 and 5, arXiv 1712.01524",
+    source="Ding, Kulkarni, Yekhanin 2017, sections 2 and 5, arXiv 1712.01524; its theorem is reproduced, its "
+    "plots rest on data that are not public",
     full=Setting(),
     quick=Setting(epsilons=(1, 4), installs=(1_000, 100_000), repeats=150),
     describe=describe,

@@ -68,7 +68,7 @@ def rule(value: float, words: str, left: float = 6, *, below: bool = False) -> A
     data = chart([{"at": value, "words": words}])
     line = data.mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(y="at:Q")
     text = data.mark_text(
-        color=INK, align="left", baseline="top" if below else "bottom", dy=5 if below else -3, fontSize=12
+        color=INK, align="left", baseline="top" if below else "bottom", dy=5 if below else -3, fontSize=13
     ).encode(y="at:Q", x=alt.value(left), text="words:N")
     return alt.layer(line, text)
 
@@ -78,8 +78,8 @@ def finished(picture: Any) -> Any:
     return (
         picture.configure(background="transparent", font="Arial, Helvetica, 'Liberation Sans', sans-serif")
         .configure_axis(
-            labelFontSize=12,
-            titleFontSize=13,
+            labelFontSize=13,
+            titleFontSize=14,
             titleFontWeight="normal",
             labelColor=INK,
             titleColor=INK,
@@ -88,8 +88,8 @@ def finished(picture: Any) -> Any:
             tickColor=GREY,
             titlePadding=8,
         )
-        .configure_legend(labelFontSize=12.5, labelColor=INK, labelLimit=420, rowPadding=3, columnPadding=28)
-        .configure_title(anchor="start", fontSize=13, fontWeight=600, color=INK, offset=6)
+        .configure_legend(labelFontSize=13.5, labelColor=INK, labelLimit=420, rowPadding=3, columnPadding=28)
+        .configure_title(anchor="start", fontSize=13.5, fontWeight=600, color=INK, offset=6)
         .configure_header(labelFontSize=12.5, labelColor=INK, labelFontWeight=600)
         .configure_view(stroke=None)
     )

@@ -250,7 +250,7 @@ def _picture(without: Mapping[str, float], with_checks: Mapping[str, float]) -> 
         .mark_bar(height={"band": 0.9})
         .encode(
             x=alt.X("hours:Q", title="hours by which the mean moves", axis=alt.Axis(tickCount=5, format="~g")),
-            y=alt.Y("attack:N", title=None, sort=None, axis=alt.Axis(labelLimit=170, minExtent=135)),
+            y=alt.Y("attack:N", title=None, sort=None, axis=alt.Axis(labelLimit=170, minExtent=145)),
             yOffset=alt.YOffset("series:N", sort=None),
             color=colours(names),
         )

@@ -311,7 +311,7 @@ def _picture(without: Mapping[str, float], with_checks: Mapping[str, float]) -> 
             x=alt.X(
                 "share:Q", title="estimated share of a string nobody holds", axis=alt.Axis(format=".0%", tickCount=5)
             ),
-            y=alt.Y("attack:N", title=None, sort=None, axis=alt.Axis(labelLimit=170, minExtent=135)),
+            y=alt.Y("attack:N", title=None, sort=None, axis=alt.Axis(labelLimit=170, minExtent=145)),
             yOffset=alt.YOffset("series:N", sort=None),
             color=colours(names),
         )

@@ -49,8 +49,8 @@ ALONE = P * (1 - P) / (Q - P) ** 2 / SHAPE.num_hashes
 CROWDED = ALONE / ((1 - SHAPE.num_hashes / SHAPE.num_bits) * (1 - (CANDIDATES + 1) / (128 * 16)))
 """The same beside all other candidates: each takes a direction out of 2,048 cells, and all share an intercept."""
 CAUTION = 1 + sqrt(2 / (128 * 16 - CANDIDATES - 1)) / sqrt(2 * pi)
-"""What a decoder that believes residuals adds to its variances: their excess over the noise if there is one, and nothing
-if there is none. Over so many degrees of freedom that is 1.3 % on average though nothing is amiss (E max(0, Z))."""
+"""By what a decoder that believes residuals raises its variances: it adds their excess over the noise where there is
+one, and takes nothing off where there is none, so on average 1.3 % though nothing is amiss (E max(0, Z))."""
 CORRECTED, UNCORRECTED = 0.05 / CANDIDATES, 0.025
 
 
@@ -172,8 +172,10 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             f"{figures['found']:.0f} of the 100 strings are found on average, and half of the time all those held by "
             f"at least {half:.1%} of people; below that the tail stays hidden, as it should at this noise. "
             f"A string that nobody holds was found in {figures['false runs']:.1%} of runs.",
-            f"The paper's 47 strings with two false ones do not follow from a 5 % error over all candidates. They are "
-            f"what the same data give without correction: {figures['found uncorrected']:.0f} held and "
+            "As we read its setting, the paper's 47 strings with two false ones do not follow from a 5 % error "
+            "over all "
+            "candidates. They are close to what the same data give without correction: "
+            f"{figures['found uncorrected']:.0f} held and "
             f"{figures['false uncorrected']:.1f} not held. The likely reason is the order of work: the paper first "
             "lets LASSO choose strings and then tests only the chosen ones, which makes their p-values too small.",
         ),
@@ -221,7 +223,7 @@ def _picture(detected: object, shares: bounds.Array, floor: float) -> object:
             color=colours({"found": BLUE, "not found": GREY}, columns=2),
         )
     )
-    words = rule(floor, f"noise floor, {floor:.2%}", left=WIDTH - 130)
+    words = rule(floor, f"noise floor, {floor:.2%}", left=WIDTH - 140)
     return finished(alt.layer(bars, words).properties(width=WIDTH, height=230))
 
 
@@ -230,7 +232,8 @@ EXPERIMENT = Experiment(
     title="A hundred strings, a million reports",
     question="Which of a hundred strings does RAPPOR find in a million reports, and does it find any that "
     "nobody holds?",
-    source="Erlingsson, Pihur, Korolova 2014 (RAPPOR), section 5.2, arXiv 1407.6981",
+    source="Erlingsson, Pihur, Korolova 2014 (RAPPOR), section 5.2, arXiv 1407.6981; its figures are quoted as "
+    "known, not checked again against its text",
     full=Setting(),
     quick=Setting(repeats=60),
     describe=describe,

@@ -198,7 +198,8 @@ EXPERIMENT = Experiment(
     name="rappor-normal",
     title="A bell curve through noise",
     question="How many reports does it take until a bell curve shows through one-time randomized response?",
-    source="Erlingsson, Pihur, Korolova 2014 (RAPPOR), section 5.1, arXiv 1407.6981",
+    source="Erlingsson, Pihur, Korolova 2014 (RAPPOR), section 5.1, arXiv 1407.6981; its figures are quoted as "
+    "known, not checked again against its text",
     full=Setting(),
     quick=Setting(reports=(10_000, 1_000_000), repeats=60),
     describe=describe,

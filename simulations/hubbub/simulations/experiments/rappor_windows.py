@@ -221,7 +221,8 @@ EXPERIMENT = Experiment(
     name="rappor-windows",
     title="The Windows processes",
     question="What could the Windows study of the RAPPOR paper see, and what did it cost each machine?",
-    source="Erlingsson, Pihur, Korolova 2014 (RAPPOR), section 5.3, arXiv 1407.6981",
+    source="Erlingsson, Pihur, Korolova 2014 (RAPPOR), section 5.3, arXiv 1407.6981; its figures are quoted as "
+    "known, not checked again against its text",
     full=Setting(),
     quick=Setting(repeats=40),
     describe=describe,

@@ -53,7 +53,7 @@ SCALE = 256
 _NOISE = rappor_noise(Fraction(1, 2), Fraction(1, 4), Fraction(3, 4))
 MANY = Definition(name="many", every="day", shape=String(num_bits=128, num_hashes=2, num_cohorts=16), noise=_NOISE)
 ONE = Definition(name="one", every="day", shape=String(num_bits=1, num_hashes=1, num_cohorts=1), noise=_NOISE)
-CASES = {"128 bits, 1 report against 1": (MANY, 1), "128 bits, 3 against 3": (MANY, 3), "1 bit, 3 against 3": (ONE, 3)}
+CASES = {"128 bits, 1 against 1": (MANY, 1), "128 bits, 3 against 3": (MANY, 3), "1 bit, 3 against 3": (ONE, 3)}
 CHANCE = "blind guess"
 CROWDS = tuple(round(10 ** (i / 2)) for i in range(2, 19))
 MOST = 3
