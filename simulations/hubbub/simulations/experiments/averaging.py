@@ -81,8 +81,8 @@ def describe(setting: Setting) -> Mapping[str, str]:
         "people": f"{setting.people:,} with a yes or no that never changes, half of them yes",
         "metric": "flag, every day, epsilon 1 for one report, 2 for all reports together",
         "attacker": "sees all reports, knows the noise, guesses the likelier answer",
-        "whole installs": f"{setting.clients} real clients, {setting.year} days of one string; 128 bits, f = 1/2, "
-        "p = 1/4, q = 3/4; the attacker takes the majority for every bit",
+        "whole installs": f"{setting.clients} real clients, {setting.year} days of one string; 128 bits, f = 1/2, p "
+        "= 1/4, q = 3/4; the attacker takes the majority for every bit",
     }
 
 
@@ -133,7 +133,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             str(days),
             *(f"{x:.1%}" for how in (MEMO, FRESH) for x in (success(days, how), figures[f"{how} {days}"])),
             f"{float(ANSWER.epsilon_after(days)):.2f}",
-            f"{days * 1.0:.0f}",
+            f"{days * float(ANSWER.epsilon_one_report):.0f}",
         )
         for days in setting.days
     )
@@ -157,10 +157,9 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             f"through a memo, and about {figures[f'{FRESH} {last}']:.1%} of those whose noise is drawn afresh. A memo "
             "makes the noise part of the answer: no number of reports wears it off. That is all it does, though: about "
             "a week of reports uncovers the memo itself, so epsilon for one report must never be shown alone.",
-            f"Whole installs agree: {setting.year} days of {setting.clients} real clients, averaged bit by bit, "
-            "gave away "
-            f"{figures['bits']:.1%} of the bits of their string, where a coin gives 50 % and a client without memos "
-            "gives all of them.",
+            f"Whole installs agree: {setting.year} days of {setting.clients} real clients, averaged bit by bit, gave "
+            f"away {figures['bits']:.1%} of the bits of their string, where a coin gives 50 % and a client without "
+            "memos gives all of them.",
         ),
         published=(
             Published(

@@ -141,16 +141,15 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         columns=("d", "paper's flips: theory", "found", "hubbub's: theory", "found", "paper / hubbub"),
         rows=tuple(rows),
         chart=_picture(setting, points),
-        caption="n times the variance of a bucket's share, by how many of the 32 buckets each person is asked about. "
-        "Lines: theory. Points: what was found.",
+        caption="n times the variance of a bucket's share, by how many of the 32 buckets each person is asked "
+        "about. Lines: theory. Points: what was found.",
         meaning=(
-            "Asking fewer buckets costs in proportion: with the same noise each halving of d doubles the variance, for "
-            "a bucket that is asked of half the people is known half as well. What is gained is not accuracy "
-            "but a report of d bits "
-            "and a memo that tells little of the install.",
+            "Asking fewer buckets costs in proportion: with the same noise each halving of d doubles the variance, "
+            "for a bucket that is asked of half the people is known half as well. What is gained is not accuracy "
+            "but a report of d bits and a memo that tells little of the install.",
             f"With d = 1 hubbub's noise is {rows[0][-1]} times better at the same promise. A single bit can lose or "
-            "gain only itself, so it may carry all of epsilon; the published flips leave half of it unused. With more "
-            "bits the gain is that of the asymmetric channel, 6 % at epsilon 1.",
+            "gain only itself, so it may carry all of epsilon; the published flips leave half of it unused. With "
+            "more bits the gain is that of the asymmetric channel, 6 % at epsilon 1.",
         ),
         published=(
             Published(
@@ -196,8 +195,8 @@ EXPERIMENT = Experiment(
     name="dbitflip",
     title="A histogram, a few buckets at a time",
     question="What does a histogram cost when each person is asked about d of its k buckets only?",
-    source="Ding, Kulkarni, Yekhanin 2017, section 3 (dBitFlip), arXiv 1712.01524; its theorem is reproduced, "
-    "its plots rest on data that are not public",
+    source="Ding, Kulkarni, Yekhanin 2017, section 3 (dBitFlip), arXiv 1712.01524; its theorem is reproduced, its "
+    "plots rest on data that are not public",
     full=Setting(),
     quick=Setting(asked=(1, 4, 32), repeats=40),
     describe=describe,

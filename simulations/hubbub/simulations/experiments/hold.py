@@ -69,8 +69,8 @@ class Setting:
 
 def describe(setting: Setting) -> Mapping[str, str]:
     return {
-        "people": f"{setting.installs:,} say yes for {2 * setting.hold} days; {setting.installs:,} change to no on day "
-        f"{setting.change + 1}",
+        "people": f"{setting.installs:,} say yes for {2 * setting.hold} days; {setting.installs:,} change to no on "
+        f"day {setting.change + 1}",
         "metric": "flag, every day, epsilon 1 for one report, 2.2 for ever; once plain, once with hold = "
         f"{setting.hold}",
         "installs": "real clients on a clock that is moved by hand; both metrics on each",
@@ -196,18 +196,18 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         ),
         rows=rows,
         chart=_picture(setting, figures),
-        caption="Chance that the attacker detects a change, at 5 % false alarms, by the days since it. Lines: theory. "
-        "Points: real clients.",
+        caption="Chance that the attacker detects a change, at 5 % false alarms, by the days since it. Lines: "
+        "theory. Points: real clients.",
         meaning=(
-            f"Without hold a change is seen: {plain:.0%} of those who changed are detected {setting.change} "
-            "days later, "
-            "for 5 % false alarms. What they changed from and to stays as uncertain as before; that they changed does "
-            f"not. The odds grow without limit, beyond anything that epsilon {epsilon:.1f} for the value would allow.",
-            f"With hold = {setting.hold} the same attacker detects {held:.1%} within the period, which is his rate of "
-            "false alarms: nothing. When the next period begins everybody draws a new memo, changed or not, so no "
-            f"change of memo gives anyone away; the evidence is bounded by epsilon {epsilon:.1f} for each period, and "
-            f"detection by e^{epsilon:.1f} x 5 % = {exp(epsilon) * FALSE:.0%} for the best of all tests. The price is "
-            "freshness: an answer may be a period old.",
+            f"Without hold a change is seen: {plain:.0%} of those who changed are detected {setting.change} days "
+            "later, for 5 % false alarms. What they changed from and to stays as uncertain as before; that they "
+            f"changed does not. The odds grow without limit, beyond anything that epsilon {epsilon:.1f} for the "
+            "value would allow.",
+            f"With hold = {setting.hold} the same attacker detects {held:.1%} within the period, which is his rate "
+            "of false alarms: nothing. When the next period begins everybody draws a new memo, changed or not, so "
+            f"no change of memo gives anyone away; the evidence is bounded by epsilon {epsilon:.1f} for each period, "
+            f"and detection by e^{epsilon:.1f} x 5 % = {exp(epsilon) * FALSE:.0%} for the best of all tests. The "
+            "price is freshness: an answer may be a period old.",
         ),
         published=(
             Published(
@@ -271,8 +271,8 @@ EXPERIMENT = Experiment(
     name="hold",
     title="Has the answer changed?",
     question="Can the collector see that somebody's answer has changed, and does `hold` prevent it?",
-    source="Erlingsson, Pihur, Korolova 2014 (RAPPOR), section 6; Ding, Kulkarni, Yekhanin 2017, section 4; exact laws "
-    "derived here",
+    source="Erlingsson, Pihur, Korolova 2014 (RAPPOR), section 6; Ding, Kulkarni, Yekhanin 2017, section 4; exact "
+    "laws derived here",
     full=Setting(),
     quick=Setting(hold=8, installs=80),
     describe=describe,

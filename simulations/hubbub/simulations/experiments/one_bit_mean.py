@@ -166,11 +166,11 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             "One bit is not a poor man's number. Up to epsilon 2 it gives a better mean than a whole number under "
             "Laplace noise, even for the population that suits it least; at epsilon 1 Laplace noise needs "
             f"{noon.get('1', float('nan')):.1f} times as many people for the same error. At epsilon 4 the bit's own "
-            "randomness is the limit if everyone sits in the middle of the range "
-            f"({min(noon.values()):.2f} times), but usage is skewed to small numbers, and there the bit still wins.",
-            f"The paper's bound holds with room to spare: {figures['beyond']:.2%} of errors exceed it, where 5 % may. "
-            f"It is Hoeffding's, valid for any population; hubbub's intervals are {1 - 1.96 / sqrt(2 * log(40)):.0%} "
-            f"shorter and held the truth {figures['coverage']:.1%} of the time.",
+            f"randomness is the limit if everyone sits in the middle of the range ({min(noon.values()):.2f} times), "
+            "but usage is skewed to small numbers, and there the bit still wins.",
+            f"The paper's bound holds with room to spare: {figures['beyond']:.2%} of errors exceed it, where 5 % "
+            "may. It is Hoeffding's, valid for any population; hubbub's intervals are "
+            f"{1 - 1.96 / sqrt(2 * log(40)):.0%} shorter and held the truth {figures['coverage']:.1%} of the time.",
         ),
         published=(
             Published(
@@ -239,8 +239,8 @@ EXPERIMENT = Experiment(
     name="one-bit-mean",
     title="A mean from one bit each",
     question="Does one bit per person give as good a mean as a whole number with Laplace noise?",
-    source="Ding, Kulkarni, Yekhanin 2017, sections 2 and 5, arXiv 1712.01524; its theorem is reproduced, its "
-    "plots rest on data that are not public",
+    source="Ding, Kulkarni, Yekhanin 2017, sections 2 and 5, arXiv 1712.01524; its theorem is reproduced, its plots "
+    "rest on data that are not public",
     full=Setting(),
     quick=Setting(epsilons=(1, 4), installs=(1_000, 100_000), repeats=150),
     describe=describe,

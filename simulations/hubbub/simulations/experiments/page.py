@@ -43,9 +43,8 @@ def _head(results: Sequence[Result], quick: bool) -> Iterator[str]:
         "found. Where a published figure differs from ours, the last table of the experiment says why.</p>"
     )
     yield (
-        f'<p class="small">Epsilon (ε) measures what reports give away: nobody can change their odds about a person by '
-        "more than a factor of e<sup>ε</sup>. A range that rests on chance is left by a right figure once in a "
-        "million "
+        '<p class="small">Epsilon (ε) measures what reports give away: nobody can change their odds about a person by '
+        "more than a factor of e<sup>ε</sup>. A range that rests on chance is left by a right figure once in a million "
         f"times; with {len(chance)} of them on this page, one page in {1 / max(sum(chance), 1e-12):,.0f} shows a false "
         "alarm.</p>"
     )

@@ -63,6 +63,12 @@ CUT = 1 + log(500_000)
 BULK, BYTE, UP, DOWN = "all in one message", "eight bits for one", "all say 24", "all say 0"
 BELIEVED, CLIPPED = "numbers, any believed", "numbers, cut off"
 HUGE = 10**9
+_WHY = {
+    UP: "each fake weighs E/(E - 1) of the range, an honest report the mean",
+    DOWN: "each fake weighs -1/(E - 1) of the range, an honest report the mean",
+    CLIPPED: "each fake says as much as will count",
+    BELIEVED: "a billion hours, shared by everybody",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +125,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
             what=f"hours by which the mean moves: {attack}{' (one fake)' * (attack == BELIEVED)}",
             low=HOURS * low,
             high=HOURS * high,
-            why=f"{HOURS * by:.4g} by the formulas in the text; normal",
+            why=f"{HOURS * by:.4g}: {_WHY[attack]}; normal",
             false_alarm=FALSE_ALARM,
             form=",.3f",
         )
@@ -193,15 +199,13 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         caption=f"How far {setting.share:.1%} fakes move a mean of {HOURS * HONEST:.1f} hours. The collector that "
         f"believes any number is not shown: one fake moves it by {figures[f'shift {BELIEVED}']:,.0f} hours.",
         meaning=(
-            "A bit can only lie by a bit. Whatever fakes say, each weighs at most 1.58 of the range at epsilon 1, and "
-            f"{setting.share:.2%} of them move the mean by {figures[f'shift {UP}']:.2f} hours at most. `decode` "
-            "prints a "
-            f"radius of {radius:.2f} hours for that share. No check on the data can do better: a fake bit looks like "
-            "any other bit, and nothing in the table gives it away.",
+            "A bit can only lie by a bit. Whatever fakes say, each weighs at most 1.58 of the range at epsilon 1, "
+            f"and {setting.share:.2%} of them move the mean by {figures[f'shift {UP}']:.2f} hours at most. `decode` "
+            f"prints a radius of {radius:.2f} hours for that share. No check on the data can do better: a fake bit "
+            "looks like any other bit, and nothing in the table gives it away.",
             f"Numbers with noise are far easier to poison: honest noise reaches {HOURS * CUT:.0f} hours now and "
-            "then, so "
-            f"a collector must accept that much, and the same fakes move the mean by {figures[f'shift {CLIPPED}']:.2f} "
-            "hours. One that forgets to cut off is finished by a single report.",
+            "then, so a collector must accept that much, and the same fakes move the mean by "
+            f"{figures[f'shift {CLIPPED}']:.2f} hours. One that forgets to cut off is finished by a single report.",
         ),
         published=(
             Published(

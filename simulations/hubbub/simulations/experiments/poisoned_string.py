@@ -100,8 +100,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
         "fakes": f"{setting.fakes:,} reports for a string that nobody holds: {setting.share:.2%} of all",
         "metric": "string, 64 bits, 1 hash, 128 cohorts, epsilon 1",
         "checks": "the collector's intake and its limit per sender; the decoder's test of each cohort and the "
-        "totals of "
-        "its table",
+        "totals of its table",
         "repeats": f"{setting.repeats} honest populations",
     }
 
@@ -122,13 +121,21 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
     }
     # The honest noise differs in each population; that of the fakes is the same in all, and theirs only a share b.
     variance = setting.std_error**2 * (1 / repeats + b)
-    for attack, moved in ((DISGUISED, (1 - LIKE_HONEST) / (Q - P)), (BARE, 1 / (Q - P)), (FULL, 0.0)):
+    for attack, moved, why in (
+        (
+            DISGUISED,
+            (1 - LIKE_HONEST) / (Q - P),
+            "each fake weighs (1 - p')/(q* - p*), p' being how often it sets other bits",
+        ),
+        (BARE, 1 / (Q - P), "each fake weighs 1/(q* - p*): its empty bits count too, as strings outside the list"),
+        (FULL, 0.0, "what raises all bits alike raises no single string"),
+    ):
         low, high = bounds.mean(b * moved, variance)
         found[f"shift {attack}"] = Prediction(
             what=f"share of the target: {attack}",
             low=low,
             high=high,
-            why=f"{b * moved:.2%}, see the formulas in the text; normal",
+            why=f"{b * moved:.2%}: {why}; normal",
             false_alarm=FALSE_ALARM,
             form=".2%",
         )
@@ -222,17 +229,15 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         chart=_picture(without, with_checks),
         caption=f"Estimated share of a string that nobody holds, when {setting.share:.1%} of the reports are fake.",
         meaning=(
-            "The collector's checks remove everything that is cheap: one message cannot carry many votes, the past is "
-            f"closed, and one address gets {figures['one sender']:,.0f} messages into the count in a minute. What is "
-            "left needs many senders and well-formed reports.",
-            "The decoder's checks catch the careless: fakes crowded into a cohort, or with too many or too few bits. "
-            "They do not catch a lie that is made like the truth. For that there is only an honest number: the attack "
-            f"radius that `decode` prints, {radius:.2%} here, beside {figures[f'shift {DISGUISED}']:.2%} that "
-            "the disguised "
-            "attack reached. Fakes with the target's bit alone moved the share by "
-            f"{figures[f'shift {BARE}']:.2%}: more "
-            "than the radius, at the price of an absurd table. Privacy and poisoning are two sides of one coin: the "
-            "less a report may reveal, the more weight each one gets.",
+            "The collector's checks remove everything that is cheap: one message cannot carry many votes, the past "
+            f"is closed, and one address gets {figures['one sender']:,.0f} messages into the count in a minute. What "
+            "is left needs many senders and well-formed reports.",
+            "The decoder's checks catch the careless: fakes crowded into a cohort, or with too many or too few "
+            "bits. They do not catch a lie that is made like the truth. For that there is only an honest number: "
+            f"the attack radius that `decode` prints, {radius:.2%} here, beside {figures[f'shift {DISGUISED}']:.2%} "
+            "that the disguised attack reached. Fakes with the target's bit alone moved the share by "
+            f"{figures[f'shift {BARE}']:.2%}: more than the radius, at the price of an absurd table. Privacy and "
+            "poisoning are two sides of one coin: the less a report may reveal, the more weight each one gets.",
         ),
         published=(
             Published(
@@ -240,9 +245,9 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
                 theirs="2E/(E-1) = 3.16",
                 ours=f"{figures[f'shift {DISGUISED}'] / setting.share:.2f} disguised, "
                 f"{figures[f'shift {BARE}'] / setting.share:.2f} bare",
-                why="disguised agrees but for 1 %, its bits being a little rarer than noise. Bare gains 1/D = "
-                "4.33: hubbub estimates the strings outside the list too, and "
-                "empty bits pull that estimate down and the target up; the published bound is for estimates without it",
+                why="disguised agrees but for 1 %, its bits being a little rarer than noise. Bare gains 1/D = 4.33: "
+                "hubbub estimates the strings outside the list too, and empty bits pull that estimate down and the "
+                "target up; the published bound is for estimates without it",
             ),
         ),
     )

@@ -252,17 +252,15 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         ),
         chart=_picture(of_length, by_length, lengths),
         caption="Mean squared error of a range by its length, in units of the variance of one flat cell. Lines: "
-        "theory. "
-        "Points: what was found.",
+        "theory. Points: what was found.",
         meaning=(
             f"Over all ranges the tree is {squares[FLAT] / squares[TREE]:.0f} times more accurate than the flat "
-            "histogram with the same people and the same epsilon. A flat histogram adds up the noise of every cell in "
-            "a range; a tree covers any range with a few nodes.",
-            "Least squares takes another factor of "
-            f"{squares[NODES] / squares[TREE]:.1f} off for nothing: parents must be the sum of their children, "
-            "and what "
-            "one level knows corrects the others. Only for ranges of a few cells is the flat histogram better, "
-            "because there the tree spends most of its people on levels that do not help.",
+            "histogram with the same people and the same epsilon. A flat histogram adds up the noise of every cell "
+            "in a range; a tree covers any range with a few nodes.",
+            f"Least squares takes another factor of {squares[NODES] / squares[TREE]:.1f} off for nothing: parents "
+            "must be the sum of their children, and what one level knows corrects the others. Only for ranges of a "
+            "few cells is the flat histogram better, because there the tree spends most of its people on levels "
+            "that do not help.",
         ),
         published=(
             Published(

@@ -166,18 +166,17 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             for i in (0, 4, 9, 14, 19, 24, 29, 34, 39, 49, 99)
         ),
         chart=_picture(decoding.detected[:HELD], counts[:HELD] / n, decoding.noise_floor),
-        caption="One population: all hundred strings by their true share. Those above the noise floor are "
-        "likely to be found.",
+        caption="One population: all hundred strings by their true share. Those above the noise floor are likely to "
+        "be found.",
         meaning=(
             f"{figures['found']:.0f} of the 100 strings are found on average, and half of the time all those held by "
-            f"at least {half:.1%} of people; below that the tail stays hidden, as it should at this noise. "
-            f"A string that nobody holds was found in {figures['false runs']:.1%} of runs.",
-            "As we read its setting, the paper's 47 strings with two false ones do not follow from a 5 % error "
-            "over all "
-            "candidates. They are close to what the same data give without correction: "
-            f"{figures['found uncorrected']:.0f} held and "
-            f"{figures['false uncorrected']:.1f} not held. The likely reason is the order of work: the paper first "
-            "lets LASSO choose strings and then tests only the chosen ones, which makes their p-values too small.",
+            f"at least {half:.1%} of people; below that the tail stays hidden, as it should at this noise. A string "
+            f"that nobody holds was found in {figures['false runs']:.1%} of runs.",
+            "As we read its setting, the paper's 47 strings with two false ones do not follow from a 5 % error over "
+            "all candidates. They are close to what the same data give without correction: "
+            f"{figures['found uncorrected']:.0f} held and {figures['false uncorrected']:.1f} not held. The likely "
+            "reason is the order of work: the paper first lets LASSO choose strings and then tests only the chosen "
+            "ones, which makes their p-values too small.",
         ),
         published=(
             Published(
@@ -230,8 +229,8 @@ def _picture(detected: object, shares: bounds.Array, floor: float) -> object:
 EXPERIMENT = Experiment(
     name="rappor-exponential",
     title="A hundred strings, a million reports",
-    question="Which of a hundred strings does RAPPOR find in a million reports, and does it find any that "
-    "nobody holds?",
+    question="Which of a hundred strings does RAPPOR find in a million reports, and does it find any that nobody "
+    "holds?",
     source="Erlingsson, Pihur, Korolova 2014 (RAPPOR), section 5.2, arXiv 1407.6981; its figures are quoted as "
     "known, not checked again against its text",
     full=Setting(),

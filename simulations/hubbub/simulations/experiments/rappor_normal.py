@@ -148,11 +148,11 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         chart=_picture(drawn),
         caption="One population of each size. Line: the truth. Bars: what decoding says, noise below zero and all.",
         meaning=(
-            "Noise grows like the square root of the number of reports and the signal like the number itself. At the "
-            f"smallest size the peak of the bell stands {float(rows[0][4]):.0f} standard deviations above nothing, so "
-            "a hump is there but its shape is lost; each tenfold crowd makes it three times as clear.",
-            "What the tails show is noise of exactly the predicted size: nobody holds a 5 or a 95, and the bars there "
-            "say how uncertain every other bar is.",
+            "Noise grows like the square root of the number of reports and the signal like the number itself. At "
+            f"the smallest size the peak of the bell stands {float(rows[0][4]):.0f} standard deviations above "
+            "nothing, so a hump is there but its shape is lost; each tenfold crowd makes it three times as clear.",
+            "What the tails show is noise of exactly the predicted size: nobody holds a 5 or a 95, and the bars "
+            "there say how uncertain every other bar is.",
         ),
         published=(
             Published(

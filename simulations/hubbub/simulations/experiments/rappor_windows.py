@@ -66,8 +66,8 @@ class Setting:
 def describe(setting: Setting) -> Mapping[str, str]:
     return {
         "people": f"{MACHINES:,} machines, {REPORTS:,} reports: 18 processes each on average",
-        "processes": "13 common ones of 1 % to 4.5 %, 237 rare ones of up to "
-        f"{SHARES[len(COMMON)]:.2%}, 250 candidates that run nowhere",
+        "processes": f"13 common ones of 1 % to 4.5 %, 237 rare ones of up to {SHARES[len(COMMON)]:.2%}, 250 "
+        "candidates that run nowhere",
         "metric": "string, 128 bits, 2 hashes, 8 cohorts, f = 1/2, p = 1/2, q = 3/4",
         "decoding": "5 % over all 500 candidates (Bonferroni), and a false discovery rate of 5 % as in the paper",
         "repeats": f"{setting.repeats} populations",
@@ -154,17 +154,17 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             for i in range(len(COMMON))
         ),
         chart=_picture(strict, lenient),
-        caption="How often a process is found, by its true share. Band: theory for 5 % over all, with all or none of "
-        "the other processes taken out of the noise.",
+        caption="How often a process is found, by its true share. Band: theory for 5 % over all, with all or none "
+        "of the other processes taken out of the noise.",
         meaning=(
             f"Of ten processes of 2.5 % to 4.5 %, {strict[ten].sum():.1f} are found on average at 5 % over all "
-            f"candidates and {lenient[ten].sum():.1f} at a false discovery rate of 5 %. That ten were found is thus in "
-            f"order. One of 1.5 % is found {strict[1]:.0%} and {lenient[1]:.0%} of the time: the hoped-for limit is "
-            "where detection begins, not where it can be relied on.",
+            f"candidates and {lenient[ten].sum():.1f} at a false discovery rate of 5 %. That ten were found is thus "
+            f"in order. One of 1.5 % is found {strict[1]:.0%} and {lenient[1]:.0%} of the time: the hoped-for limit "
+            "is where detection begins, not where it can be relied on.",
             "The price is easy to overlook. epsilon_1 = 1.07 speaks of a single report. A machine that reported 18 "
-            "different processes has shown 18 memos, and everything it ever sent is bounded by epsilon 79 only. hubbub "
-            "prints that number, sets it aside on the device, and refuses a registry whose lifetime_epsilon is "
-            "smaller.",
+            "different processes has shown 18 memos, and everything it ever sent is bounded by epsilon 79 only. "
+            "hubbub prints that number, sets it aside on the device, and refuses a registry whose lifetime_epsilon "
+            "is smaller.",
         ),
         published=(
             Published(

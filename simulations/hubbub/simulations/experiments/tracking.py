@@ -200,22 +200,20 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         chart=_picture(theory, figures, setting),
         caption="Chance to find an install again by its noise alone. Lines: theory. Points: what was found.",
         meaning=(
-            f"A long memo is a fingerprint. Three reports now and three later pick one install out of a million with "
-            f"{million[thrice]:.0%}, though everybody gave the same answer: the noise that protects the answer is what "
-            f"tells installs apart. Even one report against one does it with {million[once]:.1%}, where a blind guess "
-            "has one in a million. Sixteen cohorts make the crowd sixteen times smaller, on top.",
-            "A single hashed bit in a single cohort has two memos for everyone, and finds nobody: in a crowd of "
-            "a million "
-            f"it does {1e6 * million[one]:.1f} times as well as a blind guess. That is what few bits and few "
-            "cohorts are "
-            "for, and why hubbub's label prints the bits that link an install's reports.",
+            "A long memo is a fingerprint. Three reports now and three later pick one install out of a million with "
+            f"{million[thrice]:.0%}, though everybody gave the same answer: the noise that protects the answer is "
+            f"what tells installs apart. Even one report against one does it with {million[once]:.1%}, where a blind "
+            "guess has one in a million. Sixteen cohorts make the crowd sixteen times smaller, on top.",
+            "A single hashed bit in a single cohort has two memos for everyone, and finds nobody: in a crowd of a "
+            f"million it does {1e6 * million[one]:.1f} times as well as a blind guess. That is what few bits and few "
+            "cohorts are for, and why hubbub's label prints the bits that link an install's reports.",
         ),
         published=(
             Published(
                 what="linking reports of one install",
                 theirs="made hard by the instantaneous noise (by argument)",
-                ours=f"one in a million found with {million[once]:.1%} from one report, {million[thrice]:.0%} "
-                "from three",
+                ours=f"one in a million found with {million[once]:.1%} from one report, {million[thrice]:.0%} from "
+                "three",
                 why="the argument holds for one bit; 128 bits of memo are too many for it",
             ),
         ),
