@@ -67,7 +67,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
         "people": f"{setting.installs:,}, each in one of 32 buckets; every bucket holds 15 % less than the one before",
         "metric": f"histogram, epsilon 1, reported once; each person is asked about {_list(setting.asked)} buckets",
         "noise": "as published, e^(epsilon/2) for every bit; and as hubbub chooses it for the same epsilon",
-        "repeats": f"{setting.repeats} populations of each",
+        "repeats": f"{setting.repeats:,} populations of each",
     }
 
 

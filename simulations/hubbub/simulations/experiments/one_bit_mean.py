@@ -69,7 +69,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
         "rival": "the number itself plus Laplace noise of scale 86,400 / epsilon",
         "epsilon": ", ".join(f"{e:g}" for e in setting.epsilons),
         "installs": ", ".join(f"{n:,}" for n in setting.installs),
-        "repeats": f"{setting.repeats} of each",
+        "repeats": f"{setting.repeats:,} of each",
     }
 
 

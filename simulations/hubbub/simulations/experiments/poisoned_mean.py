@@ -89,7 +89,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
         "fakes": f"{setting.fakes:,}: {setting.share:.2%} of all reports",
         "metric": "mean in [0, 24] hours, one bit, epsilon 1",
         "rivals": f"numbers with Laplace noise of epsilon 1: any number believed, or cut at {HOURS * CUT:.0f} hours",
-        "repeats": f"{setting.repeats} honest populations",
+        "repeats": f"{setting.repeats:,} honest populations",
     }
 
 

@@ -101,7 +101,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
         "metric": "string, 64 bits, 1 hash, 128 cohorts, epsilon 1",
         "checks": "the collector's intake and its limit per sender; the decoder's test of each cohort and the "
         "totals of its table",
-        "repeats": f"{setting.repeats} honest populations",
+        "repeats": f"{setting.repeats:,} honest populations",
     }
 
 

@@ -93,7 +93,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
         "rival": "a flat histogram of all cells through the same bits at the same epsilon",
         "asked": f"all {setting.cells * (setting.cells + 1) // 2:,} ranges; summed from nodes as counted: "
         f"{setting.asked:,} of them, fixed beforehand",
-        "repeats": f"{setting.repeats} populations",
+        "repeats": f"{setting.repeats:,} populations",
     }
 
 

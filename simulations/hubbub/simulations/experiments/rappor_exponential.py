@@ -65,7 +65,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
         "people": f"{setting.reports:,}; the r-th of 100 strings is held in proportion to e^(-r/20)",
         "metric": "string, 128 bits, 2 hashes, 16 cohorts, f = 1/2, p = 1/2, q = 3/4; one report each",
         "candidates": "these 100 strings and 100 that nobody holds; 5 % over all of them (Bonferroni)",
-        "repeats": f"{setting.repeats} populations",
+        "repeats": f"{setting.repeats:,} populations",
     }
 
 

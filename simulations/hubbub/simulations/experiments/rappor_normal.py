@@ -60,7 +60,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
         "people": "each holds a whole number, normal with mean 50 and standard deviation 10",
         "metric": "choice of 1..100, one bit each, reported once; q = 3/4, p = 1/4",
         "reports": ", ".join(f"{n:,}" for n in setting.reports),
-        "repeats": f"{setting.repeats} populations of each size",
+        "repeats": f"{setting.repeats:,} populations of each size",
     }
 
 

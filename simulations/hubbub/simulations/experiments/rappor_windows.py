@@ -70,7 +70,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
         "candidates that run nowhere",
         "metric": "string, 128 bits, 2 hashes, 8 cohorts, f = 1/2, p = 1/2, q = 3/4",
         "decoding": "5 % over all 500 candidates (Bonferroni), and a false discovery rate of 5 % as in the paper",
-        "repeats": f"{setting.repeats} populations",
+        "repeats": f"{setting.repeats:,} populations",
     }
 
 
