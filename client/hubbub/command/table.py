@@ -25,6 +25,7 @@ _AUDIT = "hubbub.simulations.commands"
 _DEMO = "hubbub.simulations.demo_command"
 _SIMULATE = "hubbub.simulations.simulate_command"
 _SWEEP = "hubbub.simulations.sweep_command"
+_EXPERIMENTS = "hubbub.simulations.experiments.command"
 
 SUBCOMMANDS: dict[str, Subcommand] = {
     "demo": Subcommand("the whole loop, live: a collector, a crowd of installs, truth beside estimate", _DEMO, "all"),
@@ -50,5 +51,6 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "simulate": Subcommand("what an app with so many installs would see, truth beside estimate", _SIMULATE, "all"),
     "sweep": Subcommand("how well a grid of settings does, against theory and the bound", _SWEEP, "all"),
     "audit": Subcommand("measured epsilon of the real client code, against the claim", _AUDIT, "all"),
+    "experiments": Subcommand("published experiments and attacks, predicted and then run", _EXPERIMENTS, "all"),
     "completion": Subcommand("a script that completes these commands in your shell", "hubbub.command.completion"),
 }

@@ -1,0 +1,248 @@
+"""A collector keeps a year of daily reports of one person and averages the noise away. What does it learn?
+
+Source: RAPPOR (Erlingsson, Pihur, Korolova 2014), sections 2 and 3, on why the permanent response is memoised; Ding,
+Kulkarni, Yekhanin 2017, section 4, on repeated collection.
+
+Setting: (a) a yes or no, epsilon 1 for one report and 2 for ever, answered daily for a year through the real
+`respond`; half the people say yes, and the attacker guesses the likelier answer from T reports. Beside it the same
+with fresh noise every day, as a client without memos would send. (b) Whole installs, the real `Client` on a clock
+that is moved by hand, report one string daily for a year (128 bits, f = 1/2, p = 1/4, q = 3/4); for every bit the
+attacker takes the majority.
+
+Expected, and why. With c of T reports saying yes, the best guess is right with probability 1/2 sum over c of max(P(c
+| yes), P(c | no)); with a memo P(c | yes) = a1 Bin(c; T, q) + (1 - a1) Bin(c; T, p). It starts at e/(e+1) = 73.1 %
+and ends at the memo's own e^2/(e^2+1) = 88.1 %, for ever. Fresh noise starts at the same 73.1 % and reaches 99.9 %
+within six weeks. In (b) averaging uncovers the memo, and a memo's bit is the true one with probability 1 - f/2 = 3/4;
+without memos every bit would be uncovered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy import stats
+
+from hubbub.client.respond import respond
+from hubbub.protocol.channel import one_bit_noise
+from hubbub.protocol.encoding import encode
+from hubbub.protocol.metric import Definition
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.report import by_short_hash, unpack
+from hubbub.protocol.shape import Flag
+from hubbub.simulations.experiments import bounds
+from hubbub.simulations.experiments.bounds import FALSE_ALARM
+from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
+from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, finished, lines_and_points, rule
+from hubbub.simulations.transcripts import live, reporting_allowed, tapped_wire
+
+DAY = 86_400
+START = 20_000.5 * DAY
+ANSWER = Definition(name="answer", every="day", shape=Flag(), noise=one_bit_noise(Fraction(1), Fraction(2)))
+A1, A0 = (float(p) for p in ANSWER.noise.permanent.probabilities)
+Q, P = (float(p) for p in ANSWER.noise.instantaneous.probabilities)
+MEMO, FRESH = "one memo for life", "fresh noise every day"
+REGISTRY = Registry.parse("""
+app = "averaged"
+lifetime_epsilon = 10
+[metrics.page]
+kind = "string"
+num_bits = 128
+num_hashes = 2
+num_cohorts = 16
+why = "an experiment"
+owner = "nobody"
+expires = 2099-01-01
+every = "day"
+prob_f = 0.5
+prob_p = 0.25
+prob_q = 0.75
+max_values = 1
+""")
+PAGE = REGISTRY["page"]
+TEXT = "https://example.org/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    days: tuple[int, ...] = (1, 3, 7, 31, 101, 365)
+    """Odd numbers: an even one may tie, and tells no more than the odd one before it."""
+
+    people: int = 5_000
+    clients: int = 60
+
+    @property
+    def year(self) -> int:
+        return self.days[-1]
+
+
+def describe(setting: Setting) -> Mapping[str, str]:
+    return {
+        "people": f"{setting.people:,} with a yes or no that never changes, half of them yes",
+        "metric": "flag, every day, epsilon 1 for one report, 2 for all reports together",
+        "attacker": "sees all reports, knows the noise, guesses the likelier answer",
+        "whole installs": f"{setting.clients} real clients, {setting.year} days of one string; 128 bits, f = 1/2, p "
+        "= 1/4, q = 3/4; the attacker takes the majority for every bit",
+    }
+
+
+def success(reports: int, how: str) -> float:
+    """How often the best guess from so many reports is right, exactly."""
+    c = np.arange(reports + 1)
+    if how == FRESH:
+        shown, hidden = (float(x) for x in ANSWER.noise.composed.probabilities)
+        yes, no = stats.binom.pmf(c, reports, shown), stats.binom.pmf(c, reports, hidden)
+    else:
+        said, unsaid = stats.binom.pmf(c, reports, Q), stats.binom.pmf(c, reports, P)
+        yes, no = A1 * said + (1 - A1) * unsaid, A0 * said + (1 - A0) * unsaid
+    return float(np.maximum(yes, no).sum()) / 2
+
+
+def predict(setting: Setting) -> Mapping[str, Prediction]:
+    found = {}
+    for how in (MEMO, FRESH):
+        for reports in setting.days:
+            chance = min(success(reports, how), 1.0)
+            low, high = bounds.share(setting.people, chance)
+            found[f"{how} {reports}"] = Prediction(
+                what=f"right guesses after {reports} report{'s' * (reports > 1)}, {how}",
+                low=low,
+                high=high,
+                why=f"the best guess is right with {chance:.2%}; binomial",
+                false_alarm=FALSE_ALARM,
+                form=".2%",
+            )
+    low, high = bounds.share(128 * setting.clients, 0.75)
+    found["bits"] = Prediction(
+        what="bits of the string that averaging uncovers, whole installs",
+        low=low,
+        high=high,
+        why="1 - f/2 = 75 %: averaging ends at the memo; binomial",
+        false_alarm=FALSE_ALARM,
+        form=".2%",
+    )
+    return found
+
+
+def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
+    right = {MEMO: _memos(setting, rng, tick), FRESH: _fresh(setting, rng)}
+    figures = {f"{how} {days}": right[how][i] for how in right for i, days in enumerate(setting.days)}
+    figures["bits"] = _whole_installs(setting, rng, tick)
+    rows = tuple(
+        (
+            str(days),
+            *(f"{x:.1%}" for how in (MEMO, FRESH) for x in (success(days, how), figures[f"{how} {days}"])),
+            f"{float(ANSWER.epsilon_after(days)):.2f}",
+            f"{days * float(ANSWER.epsilon_one_report):.0f}",
+        )
+        for days in setting.days
+    )
+    last = setting.days[-1]
+    return Outcome(
+        figures=figures,
+        columns=(
+            "reports",
+            "memo: theory",
+            "found",
+            "fresh: theory",
+            "found",
+            "epsilon with memo",
+            "epsilon without",
+        ),
+        rows=rows,
+        chart=_picture(setting, figures),
+        caption="How often the attacker's best guess is right. Lines: theory. Points: what was found.",
+        meaning=(
+            f"After {last} reports the attacker is right about {figures[f'{MEMO} {last}']:.1%} of people who answer "
+            f"through a memo, and about {figures[f'{FRESH} {last}']:.1%} of those whose noise is drawn afresh. A memo "
+            "makes the noise part of the answer: no number of reports wears it off. That is all it does, though: about "
+            "a week of reports uncovers the memo itself, so epsilon for one report must never be shown alone.",
+            f"Whole installs agree: {setting.year} days of {setting.clients} real clients, averaged bit by bit, gave "
+            f"away {figures['bits']:.1%} of the bits of their string, where a coin gives 50 % and a client without "
+            "memos gives all of them.",
+        ),
+        published=(
+            Published(
+                what="what averaging can reach",
+                theirs="no more than the permanent response (by argument)",
+                ours=f"{figures[f'{MEMO} {last}']:.1%}; the permanent response itself gives {A1:.1%}",
+                why="agrees; neither paper measures it",
+            ),
+        ),
+    )
+
+
+def _memos(setting: Setting, rng: np.random.Generator, tick: Tick) -> list[float]:
+    """The share of right guesses at each number of days, from reports of the real code."""
+    right = np.zeros(len(setting.days))
+    for person in range(setting.people):
+        mask, memo, bits = person % 2, None, []
+        for _ in range(setting.year):
+            memo, shown = respond(ANSWER, mask, 0, rng.bytes, memo)
+            bits.append(shown)
+        ones = np.cumsum(bits)[np.array(setting.days) - 1]
+        right += (2 * ones >= setting.days) == bool(mask)
+        tick(0.7 * person / setting.people)
+    return list(right / setting.people)
+
+
+def _fresh(setting: Setting, rng: np.random.Generator) -> list[float]:
+    """The rival: the same noise of one report, drawn anew each day."""
+    shown, hidden = (float(x) for x in ANSWER.noise.composed.probabilities)
+    says_yes = np.arange(setting.people) % 2 == 1
+    reports = rng.random((setting.year, setting.people)) < np.where(says_yes, shown, hidden)
+    ones = np.cumsum(reports, axis=0)
+    return [float(np.mean((2 * ones[days - 1] >= days) == says_yes)) for days in setting.days]
+
+
+def _whole_installs(setting: Setting, rng: np.random.Generator, tick: Tick) -> float:
+    known, right = by_short_hash(REGISTRY), 0
+    times = [START + DAY * day for day in range(setting.year)]
+    with reporting_allowed(), tapped_wire() as sent:
+        for client in range(setting.clients):
+            sent.clear()
+            live(REGISTRY, times, {"page": (TEXT,) * len(times)}, rng.bytes)
+            reports = [report for body in sent for report in unpack(body, known).reports]
+            assert len(reports) == setting.year
+            mask = encode(PAGE.shape, TEXT, reports[0].cohort).mask
+            right += sum(
+                (2 * sum(report.bits >> i & 1 for report in reports) > len(reports)) == (mask >> i & 1)
+                for i in range(128)
+            )
+            tick(0.7 + 0.3 * client / setting.clients)
+    return right / (128 * setting.clients)
+
+
+def _picture(setting: Setting, figures: Mapping[str, float]) -> object:
+    alt = altair()
+    every = np.unique(np.geomspace(1, setting.year, 60).astype(int)).tolist()
+    every = sorted({min(t + 1 - t % 2, setting.year) for t in every})
+    lines = [{"series": how, "days": t, "right": success(t, how)} for how in (MEMO, FRESH) for t in every]
+    points = [{"series": how, "days": t, "right": figures[f"{how} {t}"]} for how in (MEMO, FRESH) for t in setting.days]
+    x = alt.X(
+        "days:Q",
+        title="reports of one value",
+        scale=alt.Scale(type="log", nice=False),
+        axis=alt.Axis(values=list(setting.days), format="d"),
+    )
+    y = alt.Y(
+        "right:Q", title="right guesses", scale=alt.Scale(domain=[0.5, 1]), axis=alt.Axis(format=".0%", tickCount=6)
+    )
+    picture = lines_and_points(lines, points, x, y, {MEMO: BLUE, FRESH: ORANGE}, columns=2)
+    ceiling = rule(A1, f"the memo's own limit, {A1:.1%}", left=WIDTH - 180, below=True)
+    return finished(alt.layer(picture, ceiling).properties(width=WIDTH, height=230))
+
+
+EXPERIMENT = Experiment(
+    name="averaging",
+    title="A year of reports, averaged",
+    question="A collector keeps a year of daily reports of one person and averages the noise away. What does it learn?",
+    source="Erlingsson, Pihur, Korolova 2014 (RAPPOR), sections 2 and 3; Ding, Kulkarni, Yekhanin 2017, section 4",
+    full=Setting(),
+    quick=Setting(days=(1, 7, 31), people=600, clients=3),
+    describe=describe,
+    predict=predict,
+    run=run,
+)

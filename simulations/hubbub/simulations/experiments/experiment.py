@@ -1,0 +1,174 @@
+"""An experiment: figures predicted before anything is drawn, a run of the real code, and a verdict on each figure.
+
+`predict` sees the setting and nothing else; `run` draws, and gives one figure for each prediction. `conduct` asks for
+the predictions first and puts both together, so no range can have been fitted to what came out. A prediction that
+rests on chance says how often it would fail though all is right (`false_alarm`).
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hubbub.protocol.rules import Invalid, refuse
+
+Tick = Callable[[float], None]
+"""Told how much of a run is done, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """A figure, and the range in which it must be found if the theory and the code are right."""
+
+    what: str
+    low: float
+    high: float
+    why: str
+    false_alarm: float = 0.0
+    form: str = ".3g"
+
+    def __post_init__(self) -> None:
+        refuse(self._broken_rules())
+
+    def _broken_rules(self) -> Iterator[str]:
+        if not self.low <= self.high:
+            yield f"low must be at most high={self.high}, got {self.low}: {self.what}"
+        if not 0 <= self.false_alarm < 1:
+            yield f"false_alarm must be at least 0 and below 1, got {self.false_alarm}: {self.what}"
+
+    def say(self, value: float) -> str:
+        return format(value, self.form)
+
+    @property
+    def expected(self) -> str:
+        """The range in words."""
+        low, high = self.say(self.low), self.say(self.high)
+        if low == high:
+            return low
+        if self.low == -np.inf:
+            return f"at most {high}"
+        return f"at least {low}" if self.high == np.inf else f"{low} to {high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A prediction and what was found."""
+
+    prediction: Prediction
+    found: float
+
+    @property
+    def met(self) -> bool:
+        return self.prediction.low <= self.found <= self.prediction.high
+
+    def to_json(self) -> dict[str, Any]:
+        p = self.prediction
+        return {
+            "what": p.what,
+            "low": None if np.isinf(p.low) else p.low,
+            "high": None if np.isinf(p.high) else p.high,
+            "found": self.found,
+            "met": self.met,
+            "why": p.why,
+            "false_alarm": p.false_alarm,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A figure of the literature beside ours, and why they agree or differ."""
+
+    what: str
+    theirs: str
+    ours: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run gives back: a figure for each prediction, a table, a picture, and what it means."""
+
+    figures: Mapping[str, float]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    chart: Any
+    caption: str
+    meaning: tuple[str, ...]
+    published: tuple[Published, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A question with a setting of full size and a quick one. `describe`, `predict` and `run` take a setting."""
+
+    name: str
+    title: str
+    question: str
+    source: str
+    full: Any
+    quick: Any
+    describe: Callable[[Any], Mapping[str, str]]
+    predict: Callable[[Any], Mapping[str, Prediction]]
+    run: Callable[[Any, np.random.Generator, Tick], Outcome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """An experiment that was run."""
+
+    name: str
+    title: str
+    question: str
+    source: str
+    setting: Mapping[str, str]
+    findings: tuple[Finding, ...]
+    outcome: Outcome
+    seconds: float
+
+    @property
+    def met(self) -> bool:
+        return all(finding.met for finding in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        outcome = self.outcome
+        return {
+            "name": self.name,
+            "title": self.title,
+            "question": self.question,
+            "source": self.source,
+            "setting": dict(self.setting),
+            "met": self.met,
+            "findings": [finding.to_json() for finding in self.findings],
+            "table": {"columns": list(outcome.columns), "rows": [list(row) for row in outcome.rows]},
+            "meaning": list(outcome.meaning),
+            "published": [
+                {"what": p.what, "theirs": p.theirs, "ours": p.ours, "why": p.why} for p in outcome.published
+            ],
+            "cpu_seconds": round(self.seconds, 2),
+        }
+
+
+def conduct(experiment: Experiment, *, quick: bool, seed: int, tick: Tick = lambda done: None) -> Result:
+    """Predict, then run. The chance of an experiment depends on the seed and its name, not on what ran before it."""
+    started = time.process_time()
+    setting = experiment.quick if quick else experiment.full
+    predictions = experiment.predict(setting)
+    outcome = experiment.run(setting, np.random.default_rng([seed, zlib.crc32(experiment.name.encode())]), tick)
+    if set(outcome.figures) != set(predictions):
+        odd = sorted(set(outcome.figures) ^ set(predictions))
+        raise Invalid([f"{experiment.name}: every prediction needs a figure and every figure a prediction, got {odd}"])
+    return Result(
+        name=experiment.name,
+        title=experiment.title,
+        question=experiment.question,
+        source=experiment.source,
+        setting=experiment.describe(setting),
+        findings=tuple(Finding(p, float(outcome.figures[key])) for key, p in predictions.items()),
+        outcome=outcome,
+        seconds=time.process_time() - started,
+    )
