@@ -111,7 +111,8 @@ def remarks(decoding: Decoding) -> list[str]:
 
 def comparison_table(comparison: Comparison, most: int = SHOWN) -> str:
     note = "The two sides are taken as independent: variances add."
-    lines = _aligned(comparison_header(comparison), comparison_rows(comparison, most))
+    rows = [comparison_cells(comparison, i) for i in compared(comparison, most)]
+    lines = _aligned(comparison_header(comparison), rows)
     return "\n".join([f"{comparison.after.metric} ({comparison.after.kind})", "", *lines, "", note])
 
 
@@ -120,23 +121,22 @@ def comparison_header(comparison: Comparison) -> list[str]:
     return ["value", _side(comparison.before), _side(comparison.after), "difference", interval, ""]
 
 
-def comparison_rows(comparison: Comparison, most: int = SHOWN) -> list[list[str]]:
+def compared(comparison: Comparison, most: int = SHOWN) -> list[int]:
     """The most certain changes, in the order of the values."""
     order = np.argsort(np.nan_to_num(comparison.p_adjusted, nan=2.0), kind="stable")[:most]
-    rows = []
-    for i in sorted(order.tolist()):
-        show: Show = number if comparison.roles[i] == NUMBER else percent
-        rows.append(
-            [
-                comparison.values[i],
-                show(comparison.estimate_before[i]),
-                show(comparison.estimate_after[i]),
-                show(comparison.difference[i]),
-                f"{show(comparison.low[i])} to {show(comparison.high[i])}",
-                "changed" if comparison.changed[i] else "no change seen",
-            ]
-        )
-    return rows
+    return sorted(order.tolist())
+
+
+def comparison_cells(comparison: Comparison, i: int) -> list[str]:
+    show: Show = number if comparison.roles[i] == NUMBER else percent
+    return [
+        comparison.values[i],
+        show(comparison.estimate_before[i]),
+        show(comparison.estimate_after[i]),
+        show(comparison.difference[i]),
+        f"{show(comparison.low[i])} to {show(comparison.high[i])}",
+        "changed" if comparison.changed[i] else "no change seen",
+    ]
 
 
 def _side(decoding: Decoding) -> str:

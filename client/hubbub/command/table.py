@@ -21,6 +21,7 @@ _CLIENT = "hubbub.client.commands"
 _COLLECTOR = "hubbub.collector.commands"
 _ANALYSIS = "hubbub.analysis.commands"
 _PLAN = "hubbub.analysis.plan_commands"
+_DASHBOARD = "hubbub.analysis.dashboard.commands"
 _AUDIT = "hubbub.simulations.commands"
 _DEMO = "hubbub.simulations.demo_command"
 
@@ -44,6 +45,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "export": Subcommand("write a collector's tallies to files", _COLLECTOR, "collector"),
     "merge": Subcommand("add up the tally files of several collectors", _PROTOCOL),
     "decode": Subcommand("estimates with honest error bars, from tally files", _ANALYSIS, "analysis"),
+    "dashboard": Subcommand("estimates in a browser, live, from a collector or from tallies", _DASHBOARD, "dashboard"),
     "plan": Subcommand("what must be collected to see something, or what will be seen", _PLAN, "analysis"),
     "audit": Subcommand("measured epsilon of the real client code, against the claim", _AUDIT, "all"),
     "completion": Subcommand("a script that completes these commands in your shell", "hubbub.command.completion"),
