@@ -12,13 +12,14 @@ make test    all quick checks of every claim, as a change must pass them (some m
 make demo    the whole loop, live: a collector, thousands of installs, truth beside estimate (about a minute)
 make check   what a machine can say of the code at a glance: ruff, mypy, who imports whom
 make proof   the long, full-size form of the claims; resumes where it stopped, ends with all its figures
+make pictures   the dashboard's screenshots in docs/pictures, made anew by its tests; needs chromium
 make clean   removes all that these have made
 
 PYTHON=/path/to/python3 chooses the Python (now: $(PYTHON)), WORKERS=n how many processes test,
 PYTEST_OPTIONS="tests/protocol -x" what pytest is told besides.
 endef
 
-.PHONY: help test demo check proof clean environment
+.PHONY: help test demo check proof pictures clean environment
 
 help:
 	$(info $(HELP))
@@ -40,6 +41,9 @@ check: environment
 # One after the other: some measure the machine, and must have it to themselves.
 proof: environment
 	$(BIN)/python -m pytest -m proof --resume -v $(PYTEST_OPTIONS)
+
+pictures: environment
+	HUBBUB_NEED_BROWSER=1 HUBBUB_PICTURES=docs/pictures $(BIN)/python -m pytest tests/dashboard/test_pictures.py $(PYTEST_OPTIONS)
 
 clean:
 	rm -rf .venv .proof .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

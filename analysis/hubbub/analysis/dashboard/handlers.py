@@ -219,7 +219,7 @@ async def take_token(request: web.Request) -> web.StreamResponse:
         return _html(token_page(words, surroundings(request)), 503)
     if not accepted:
         return _html(token_page("The collector does not accept this token.", surroundings(request)), 401)
-    answer = web.HTTPSeeOther("/")
+    answer = web.Response(status=303, headers={"Location": "/"})
     request.app[SESSIONS].begin(answer, is_secure(request.app[SETTINGS]))
     return answer
 

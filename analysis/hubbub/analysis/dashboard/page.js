@@ -15,9 +15,12 @@ function colour(name) {
 // The specification is the command line's; only its colours and its width become the page's.
 function themed(text, width) {
   const spec = JSON.parse(text, (key, value) => {
-    if (typeof value === "string" && value.toUpperCase() in CHART_COLOURS) return colour(CHART_COLOURS[value.toUpperCase()]);
+    const isColour = /[cC]olor$|^[0-9]+$/.test(key) && typeof value === "string"; // a value may be called #222222, too
+    if (isColour && value in CHART_COLOURS) return colour(CHART_COLOURS[value]);
     return key === "labelLimit" ? Math.min(value, width * 0.34) : value;
   });
+  // Vega-Lite cannot fit the width of a chart whose height grows by steps.
+  if (spec.height.step) spec.height = spec.height.step * new Set(spec.layer[0].data.values.map((row) => row.value)).size;
   spec.width = width;
   spec.autosize = { type: "fit-x", contains: "padding" };
   return spec;
@@ -36,7 +39,6 @@ async function draw(figure) {
   const font = getComputedStyle(document.body).fontFamily;
   const chart = await window.vegaEmbed(canvas, themed(text, width), {
     ast: true, actions: false, defaultStyle: false, tooltip: false, renderer: "svg",
-    logLevel: 1, // errors: Vega-Lite warns of a fit that nobody asked for
     config: {
       background: "transparent", font,
       axis: { labelColor: quiet, titleColor: quiet, titleFontWeight: "normal", tickColor: colour("--line") },
