@@ -1,7 +1,6 @@
 """The files a page loads: its style, its script, and the Vega that vl-convert ships. None comes from elsewhere.
 
-The bundle is made once for each process, in a thread, from the libraries inside the installed vl-convert; they bring
-vega-embed and the interpreter that runs Vega's expressions without making code of text.
+The bundle is made once for each process; a server that will be visited begins with it at once.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
+from hubbub.analysis.dashboard.vega import bundle
 from hubbub.analysis.optional import need
 
 TYPES = {
@@ -31,16 +31,22 @@ class Assets:
         version = need("vl_convert", "'hubbub[dashboard]'").__version__
         self.mark = "?" + hashlib.blake2b(own + version.encode(), digest_size=6).hexdigest()
 
+    def begin(self) -> None:
+        """Make the bundle, so that it is there when the first page asks for it."""
+        if self._vega is None:
+            self._vega = asyncio.create_task(_compressed_bundle())
+
     async def get(self, name: str) -> bytes:
         """The file, compressed."""
         if name != "vega.js":
             return _compressed(name)
-        if self._vega is None:
-            self._vega = asyncio.create_task(asyncio.to_thread(_bundle))
+        self.begin()
+        assert self._vega is not None
         return await asyncio.shield(self._vega)
 
     async def close(self) -> None:
         if self._vega is not None:
+            self._vega.cancel()
             await asyncio.gather(self._vega, return_exceptions=True)
 
 
@@ -54,8 +60,5 @@ def _compressed(name: str) -> bytes:
     return gzip.compress(_own(name), mtime=0)
 
 
-@cache
-def _bundle() -> bytes:
-    convert = need("vl_convert", "'hubbub[dashboard]'")
-    script: str = convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return gzip.compress(script.encode(), compresslevel=6, mtime=0)
+async def _compressed_bundle() -> bytes:
+    return await asyncio.to_thread(gzip.compress, await bundle(), 6, mtime=0)

@@ -17,6 +17,7 @@ from aiohttp import web
 from hubbub.analysis.commands import read_lines
 from hubbub.analysis.dashboard.app import make_app
 from hubbub.analysis.dashboard.board import CandidateList
+from hubbub.analysis.dashboard.keys import ASSETS
 from hubbub.analysis.dashboard.settings import Settings
 from hubbub.protocol.rules import Invalid
 
@@ -97,6 +98,7 @@ async def _serve(settings: Settings, *, browser: bool) -> None:
     await runner.setup()
     try:
         await web.TCPSite(runner, settings.host, settings.port).start()
+        app[ASSETS].begin()
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(NotImplementedError):  # Windows has Ctrl-C as an exception

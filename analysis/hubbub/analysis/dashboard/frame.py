@@ -52,7 +52,11 @@ def page(title: str, body: Child, around: Surroundings | None, *, script: bool =
 
 def _bar(around: Surroundings | None) -> Html:
     mark = el(
-        "a", el("img", src="/static/icon.svg", alt="", width="22", height="22"), "hubbub", href="/", class_="mark"
+        "a",
+        el("img", src=f"/static/icon.svg{around.assets if around else ''}", alt="", width="22", height="22"),
+        "hubbub",
+        href="/",
+        class_="mark",
     )
     if around is None:
         return el("header", mark, class_="bar")

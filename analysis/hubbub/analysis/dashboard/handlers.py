@@ -14,7 +14,7 @@ from hubbub.analysis.dashboard.access import is_secure
 from hubbub.analysis.dashboard.assets import TYPES as ASSET_TYPES
 from hubbub.analysis.dashboard.board import MOST_EPOCHS, CandidateList, View
 from hubbub.analysis.dashboard.decodings import Found
-from hubbub.analysis.dashboard.downloads import TYPES, file_of
+from hubbub.analysis.dashboard.downloads import TYPES, chart_of, file_of
 from hubbub.analysis.dashboard.frame import message, token_page
 from hubbub.analysis.dashboard.keys import ASSETS, BOARD, DECODINGS, PAINTER, SESSIONS, SETTINGS, WATCH
 from hubbub.analysis.dashboard.metric_page import metric_page
@@ -23,6 +23,7 @@ from hubbub.analysis.dashboard.reading import Reading
 from hubbub.analysis.dashboard.shown import Shown
 from hubbub.analysis.dashboard.source import Gone
 from hubbub.analysis.dashboard.specs import default_series
+from hubbub.analysis.dashboard.vega import png
 from hubbub.analysis.dashboard.visit import must_sign_in, surroundings
 from hubbub.analysis.options import Options
 from hubbub.protocol.rules import Invalid
@@ -150,7 +151,10 @@ async def download(request: web.Request) -> web.StreamResponse:
     decoding = found.decoding
     if decoding is None:
         raise Invalid([found.problem])
-    content = await _paint(request, lambda: file_of(decoding, kind))
+    if kind == "png":
+        content = await png(await _paint(request, lambda: chart_of(decoding)))
+    else:
+        content = await _paint(request, lambda: file_of(decoding, kind))
     headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
     return web.Response(body=content, content_type=TYPES[kind], headers=headers)
 

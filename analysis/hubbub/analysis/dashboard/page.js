@@ -20,7 +20,8 @@ function themed(text, width) {
     return key === "labelLimit" ? Math.min(value, width * 0.34) : value;
   });
   // Vega-Lite cannot fit the width of a chart whose height grows by steps.
-  if (spec.height.step) spec.height = spec.height.step * new Set(spec.layer[0].data.values.map((row) => row.value)).size;
+  const rows = (spec.data ?? spec.layer[0].data).values;
+  if (spec.height.step) spec.height = spec.height.step * new Set(rows.map((row) => row.value)).size;
   spec.width = width;
   spec.autosize = { type: "fit-x", contains: "padding" };
   return spec;
@@ -37,7 +38,7 @@ async function draw(figure) {
   await vega;
   const [text_, quiet] = [colour("--text"), colour("--quiet")];
   const font = getComputedStyle(document.body).fontFamily;
-  const chart = await window.vegaEmbed(canvas, themed(text, width), {
+  const chart = await window.vegaEmbed(canvas.querySelector(".plot"), themed(text, width), {
     ast: true, actions: false, defaultStyle: false, tooltip: false, renderer: "svg",
     config: {
       background: "transparent", font,
@@ -45,9 +46,6 @@ async function draw(figure) {
       legend: { labelColor: text_, labelFontSize: 12 },
     },
   });
-  for (const part of canvas.querySelectorAll("[role], [aria-roledescription], [tabindex]")) {
-    for (const name of ["role", "aria-roledescription", "aria-label", "tabindex"]) part.removeAttribute(name);
-  }
   canvas.setAttribute("data-drawn", "");
   (figure.chart ?? { finalize() {} }).finalize();
   figure.chart = chart;
@@ -55,7 +53,7 @@ async function draw(figure) {
 
 function drawAll() {
   for (const figure of document.querySelectorAll("figure.chart")) {
-    draw(figure).catch(() => figure.querySelector(".canvas").replaceChildren("The chart could not be drawn; the table has its numbers."));
+    draw(figure).catch(() => figure.querySelector(".plot").replaceChildren("The chart could not be drawn; the table has its numbers."));
   }
 }
 

@@ -20,7 +20,7 @@ from hubbub.protocol.metric import Definition
 
 def decoding_figure(decoding: Decoding) -> Html | None:
     """Bars, a mean or a distribution; nothing where nothing could be estimated."""
-    if not _drawable(decoding):
+    if not drawable(decoding):
         return None
     kind = "distribution" if decoding.tree is not None else "bars with intervals"
     return _figure("chart", decoding_chart(decoding), f"{decoding.metric}, {kind}. {headline(decoding).sentence}")
@@ -64,7 +64,8 @@ def estimated(decoding: Decoding, value: str) -> bool:
     return bool(np.isfinite([decoding.estimate[i], decoding.low[i], decoding.high[i]]).all())
 
 
-def _drawable(decoding: Decoding) -> bool:
+def drawable(decoding: Decoding) -> bool:
+    """Whether there is anything to draw."""
     finite = np.isfinite(decoding.estimate) & np.isfinite(decoding.low) & np.isfinite(decoding.high)
     if decoding.tree is not None:
         return bool(finite.all())
@@ -76,7 +77,7 @@ def _figure(name: str, chart: object, words: str) -> Html:
     spec.pop("title", None)  # the page has a heading
     return el(
         "figure",
-        el("div", class_="canvas", role="img", aria_label=words),
+        el("div", el("div", class_="plot", aria_hidden="true"), class_="canvas", role="img", aria_label=words),
         data(spec, class_="spec"),
         el("noscript", el("p", "The chart needs JavaScript; the table has the same numbers.", class_="note")),
         id=name,
