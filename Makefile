@@ -12,7 +12,7 @@ make test    all quick checks of every claim, as a change must pass them (some m
 make demo    the whole loop, live: a collector, thousands of installs, truth beside estimate (about a minute)
 make check   what a machine can say of the code at a glance: ruff, mypy, who imports whom
 make proof   the long, full-size form of the claims; resumes where it stopped, ends with all its figures
-make pictures   the dashboard's screenshots in docs/pictures, made anew by its tests; needs chromium
+make pictures  screenshots of the dashboard, for docs/pictures; needs chromium
 make clean   removes all that these have made
 
 PYTHON=/path/to/python3 chooses the Python (now: $(PYTHON)), WORKERS=n how many processes test,

@@ -10,7 +10,7 @@ from hubbub.analysis.dashboard.over_time import comparison, series
 from hubbub.analysis.dashboard.shown import MOST_ROWS, Shown, select
 from hubbub.analysis.dashboard.specs import decoding_figure
 from hubbub.analysis.dashboard.wording import epochs_in_words, headline, label_of, verdict_in_words
-from hubbub.analysis.decoding import NUMBER, Decoding
+from hubbub.analysis.decoding import ANSWER, NUMBER, Decoding
 from hubbub.analysis.options import CORRECTIONS, ESTIMANDS
 from hubbub.analysis.present import cells, remarks, shown
 
@@ -91,7 +91,10 @@ def _tables(decoding: Decoding) -> Html:
     numbers = [i for i in rows if decoding.roles[i] == NUMBER]
     others = [i for i in rows if decoding.roles[i] != NUMBER]
     closed = el(
-        "details", el("summary", f"Shares of {len(others)} cells"), _table(decoding, others, "Shares"), id="cells"
+        "details",
+        el("summary", f"Shares of {sum(decoding.roles[i] == ANSWER for i in others)} cells"),
+        _table(decoding, others, "Shares"),
+        id="cells",
     )
     return join(_table(decoding, numbers, "Quantiles"), closed, more)
 

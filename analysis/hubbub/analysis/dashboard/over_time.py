@@ -126,7 +126,12 @@ def _comparison_inside(what: Shown) -> Child:
     shares = [i for i in rows if found.roles[i] != NUMBER]
     tables = [_differences(found, part) for part in (numbers, shares) if part]
     if len(tables) == 2:  # a range: its quantiles say more than its cells
-        tables[1] = el("details", el("summary", f"Shares of {len(shares)} cells"), tables[1], id="cells-compared")
+        tables[1] = el(
+            "details",
+            el("summary", f"Shares of cells, the {len(shares)} that differ most"),
+            tables[1],
+            id="cells-compared",
+        )
     return [
         el("p", lead, class_="lead"),
         tables,
