@@ -22,7 +22,6 @@ from hubbub.analysis.dashboard.overview import Card, overview_page
 from hubbub.analysis.dashboard.reading import Reading
 from hubbub.analysis.dashboard.shown import Shown
 from hubbub.analysis.dashboard.source import Gone
-from hubbub.analysis.dashboard.specs import default_series
 from hubbub.analysis.dashboard.vega import png
 from hubbub.analysis.dashboard.visit import must_sign_in, surroundings
 from hubbub.analysis.options import Options
@@ -127,7 +126,6 @@ async def _shown(request: web.Request, reading: Reading, problem: str) -> Shown:
         view=view,
         epochs=epochs,
         found=found,
-        series_value=view.series or (default_series(decoding) if decoding is not None else None),
         series=[(epoch, of(epoch)) for epoch in recent],
         pair=pair,
         before=of(pair[0]) if pair else None,
@@ -168,14 +166,19 @@ async def upload(request: web.Request) -> web.StreamResponse:
         raise web.HTTPNotFound
     try:
         file_name, content = await _uploaded(request)
-        texts = await asyncio.to_thread(lines_of, content, file_name)
-        if not texts:
-            raise Invalid([f"{file_name}: at least one candidate is needed, got none"])
+        candidates = await asyncio.to_thread(_list_of, content, file_name)
     except Invalid as error:
         return await _metric(request, str(error))
-    request.app[BOARD].upload(name, CandidateList(tuple(texts), f"from {file_name}, uploaded here", uploaded=True))
+    request.app[BOARD].upload(name, candidates)
     await request.app[WATCH].tell()
     raise web.HTTPSeeOther(str(request.rel_url.with_path(f"/metric/{name}").with_query(request.query)))
+
+
+def _list_of(content: bytes, name: str) -> CandidateList:
+    texts = tuple(lines_of(content, name))
+    if not texts:
+        raise Invalid([f"{name}: at least one candidate is needed, got none"])
+    return CandidateList(texts, f"from {name}, uploaded here", uploaded=True)
 
 
 async def _uploaded(request: web.Request) -> tuple[str, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hubbub.analysis.compare import Comparison, compare
 from hubbub.analysis.dashboard.html import Child, Html, el
 from hubbub.analysis.dashboard.shown import MOST_ROWS, Shown, hidden, select
-from hubbub.analysis.dashboard.specs import estimated, series_figure
+from hubbub.analysis.dashboard.specs import default_series, estimated, series_figure
 from hubbub.analysis.dashboard.wording import cell, label_of, value_label
 from hubbub.analysis.decoding import NUMBER
 from hubbub.analysis.present import compared, comparison_cells, comparison_header, shown
@@ -13,17 +13,21 @@ from hubbub.protocol.rules import Invalid
 
 
 def series(what: Shown) -> Html:
+    decoding = what.found.decoding if what.found else None
+    value = what.view.series or (default_series(decoding) if decoding is not None else None)
     done = [(epoch, found) for epoch, found in what.series if found is not None]
     if len(what.epochs) < 2:
         inside: Child = el("p", "One epoch so far: a line needs two.", class_="note")
-    elif len(done) < len(what.series) or what.series_value is None:
+    elif len(done) < len(what.series) or what.found is None:
         inside = el("p", f"Decoding epoch by epoch: {len(done)} of {len(what.series)} …", class_="note waiting")
+    elif value is None:
+        inside = el("p", "There is no value to follow yet.", class_="note")
     else:
-        inside = _series_inside(what, what.series_value)
+        inside = _series_inside(what, value)
     return el(
         "section",
         el("h2", "Over time", id="series-title"),
-        _series_form(what) if len(what.epochs) > 1 else None,
+        _series_form(what, value) if len(what.epochs) > 1 else None,
         el("div", inside, id="series", data_live=True),
         aria_labelledby="series-title",
     )
@@ -62,7 +66,7 @@ def _series_inside(what: Shown, value: str) -> Child:
     ]
 
 
-def _series_form(what: Shown) -> Html | None:
+def _series_form(what: Shown, value: str | None) -> Html | None:
     decoding = what.found.decoding if what.found else None
     if decoding is None:
         return None
@@ -73,7 +77,7 @@ def _series_form(what: Shown) -> Html | None:
     return el(
         "form",
         hidden(what.view),
-        select("series", "Value", choices, what.series_value or ""),
+        select("series", "Value", choices, value or ""),
         el("button", "Show", type="submit", class_="quiet"),
         action=f"/metric/{what.name}#series-title",
         class_="inline",

@@ -21,7 +21,6 @@ class Shown:
     view: View
     epochs: list[str]
     found: Found | None
-    series_value: str | None
     series: list[tuple[str, Found | None]]
     pair: tuple[str, str] | None
     before: Found | None
