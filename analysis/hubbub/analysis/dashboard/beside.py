@@ -28,17 +28,17 @@ def privacy(definition: Definition, terms: Terms | None) -> Html:
     if terms is not None:
         lifetime = show(terms.max_values * definition.epsilon_permanent)
         facts.append((f"A whole life, {terms.max_values} answer{'s' * (terms.max_values != 1)}", f"ε {lifetime}"))
-    details = [("Asked", words["asked"]), ("Sent", words["sent"]), ("Tells", words["tells"])]
+    details = [(name.capitalize(), _sentence(words[name])) for name in ("asked", "sent", "tells")]
     if terms is not None:
-        details += [("Why", terms.why), ("Who", f"{terms.owner}, until {terms.expires}")]
+        details.append(("Who", f"{terms.owner}, until {terms.expires}."))
         if terms.hold is not None:
-            details.append(("Held", f"an answer is kept for {terms.hold} epochs, whatever changes"))
+            details.append(("Held", f"An answer is kept for {terms.hold} epochs, whatever changes."))
     return el(
         "section",
         el("h2", "Privacy", id="privacy-title"),
         el("dl", [el("div", el("dt", name), el("dd", value)) for name, value in facts], class_="facts"),
         epsilon_figure(definition) if definition.every != "once" else None,
-        el("dl", [el("div", el("dt", name), el("dd", _sentence(value))) for name, value in details], class_="label"),
+        el("dl", [el("div", el("dt", name), el("dd", value)) for name, value in details], class_="label"),
         el(
             "details",
             el("summary", "What is not protected"),

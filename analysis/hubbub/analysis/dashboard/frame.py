@@ -6,12 +6,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from hubbub.analysis.dashboard.html import Child, Html, el, join
+from hubbub.analysis.dashboard.html import Child, Html, el
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the frame says of the source. `state` is live, stale, broken or waiting."""
+    """What the frame says of the source. `state` is live, stale, broken, waiting or, before a token
+    was shown, closed."""
 
     app: str
     place: str
@@ -81,8 +82,8 @@ def _bar(around: Surroundings | None) -> Html:
 
 def _state_word(around: Surroundings) -> Html:
     if around.state in ("live", "stale") and around.read_at is not None:
-        return join("Live, " if around.state == "live" else "Old, from ", moment(around.read_at))
-    return join({"broken": "No connection", "waiting": "Waiting"}.get(around.state, ""))
+        return el("span", "Live, " if around.state == "live" else "Old, from ", moment(around.read_at))
+    return el("span", {"broken": "No connection", "waiting": "Waiting"}.get(around.state, ""))
 
 
 def moment(at: float) -> Html:

@@ -9,7 +9,7 @@ from hubbub.analysis.dashboard.html import Child, Html, el, join
 from hubbub.analysis.dashboard.over_time import comparison, series
 from hubbub.analysis.dashboard.shown import MOST_ROWS, Shown, select
 from hubbub.analysis.dashboard.specs import decoding_figure
-from hubbub.analysis.dashboard.wording import epochs_in_words, headline, label_of, verdict_in_words
+from hubbub.analysis.dashboard.wording import epochs_in_words, headline, label_of, verdict_in_words, with_code
 from hubbub.analysis.decoding import ANSWER, NUMBER, Decoding
 from hubbub.analysis.options import CORRECTIONS, ESTIMANDS
 from hubbub.analysis.present import cells, remarks, shown
@@ -61,7 +61,7 @@ def _result(what: Shown, figure: Html | None, every: str) -> Html:
             ),
         ]
     elif what.found is None:
-        inside = el("p", "Decoding the counts …", class_="lead waiting")
+        inside = el("p", "Decoding the counts …", class_="lead busy")
     elif what.found.decoding is None:
         inside = [el("p", "This cannot be decoded.", class_="lead"), el("p", what.found.problem, class_="problem")]
     else:
@@ -74,7 +74,7 @@ def _result(what: Shown, figure: Html | None, every: str) -> Html:
             el("p", f"{reports}; {epochs_in_words(chosen, every)}.", older, class_="note"),
             figure,
             _tables(decoding),
-            el("ul", [el("li", remark) for remark in remarks(decoding)], class_="remarks"),
+            el("ul", [el("li", with_code(remark)) for remark in remarks(decoding)], class_="remarks"),
         ]
     busy = bool(what.epochs) and what.found is None
     return el(

@@ -19,7 +19,7 @@ def series(what: Shown) -> Html:
     if len(what.epochs) < 2:
         inside: Child = el("p", "One epoch so far: a line needs two.", class_="note")
     elif len(done) < len(what.series) or what.found is None:
-        inside = el("p", f"Decoding epoch by epoch: {len(done)} of {len(what.series)} …", class_="note waiting")
+        inside = el("p", f"Decoding epoch by epoch: {len(done)} of {len(what.series)} …", class_="note busy")
     elif value is None:
         inside = el("p", "There is no value to follow yet.", class_="note")
     else:
@@ -112,7 +112,7 @@ def _comparison_inside(what: Shown) -> Child:
     if what.pair is None:
         return el("p", "One epoch so far: there is nothing to compare it with.", class_="note")
     if what.before is None or what.after is None:
-        return el("p", "Decoding both …", class_="note waiting")
+        return el("p", "Decoding both …", class_="note busy")
     if what.before.decoding is None or what.after.decoding is None:
         return el("p", what.before.problem or what.after.problem, class_="problem")
     try:

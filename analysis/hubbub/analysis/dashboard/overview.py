@@ -72,7 +72,8 @@ def _nothing_asked() -> Html:
 
 def _card(card: Card) -> Html:
     every = card.definition.every
-    foot = f"{card.num_reports:,} reports in {periods_in_words(card.epochs, every)}"
+    reports = f"{card.num_reports:,} report{'s' * (card.num_reports != 1)} in {periods_in_words(card.epochs, every)}"
+    foot = reports if card.num_reports else "no reports"
     epsilon = show(card.definition.epsilon_one_report)
     return el(
         "article",
@@ -170,7 +171,7 @@ def _collector(health: Health, place: str) -> Html:
         ("Reports counted", f"{health.reports:,}"),
         ("Batches stored", f"{health.stored:,}"),
         ("Came twice, count once", f"{health.duplicates:,}"),
-        ("Refused", f"{refused:,}" + (f", {percent(refused / asked)} of all requests" if refused else "")),
+        ("Refused", f"{refused:,}" + (f" ({percent(refused / asked)} of requests)" if refused else "")),
         ("Waiting to be written", f"{health.queue:,} batches"),
     ]
     if health.disk_free is not None:

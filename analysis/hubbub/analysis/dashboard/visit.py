@@ -29,8 +29,8 @@ def surroundings(request: web.Request) -> Surroundings:
         words = _trouble(watch.trouble, settings.url is not None, watch.reading is not None)
     return Surroundings(
         app=watch.reading.app if watch.reading and not closed else "",
-        place=_place(settings.url, settings.source),
-        state="waiting" if closed else state,
+        place="" if settings.public else _place(settings.url, settings.source),  # its visitors need not know
+        state="closed" if closed else state,
         words="" if closed else words,
         read_at=watch.read_at,
         can_sign_out=not closed and request.app[SESSIONS].has(request),

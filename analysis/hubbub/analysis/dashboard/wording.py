@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hubbub.analysis.dashboard.html import Html, el
+from hubbub.analysis.dashboard.html import Html, el, join
 from hubbub.analysis.decoding import ANSWER, NUMBER, Decoding
 from hubbub.analysis.present import number, percent, verdict
 
@@ -128,6 +128,11 @@ def value_label(value: str, role: str) -> str:
 def label_of(value: str, role: str) -> str | Html:
     """The same, with rows that are no answer set apart."""
     return value_label(value, role) if role in (ANSWER, NUMBER) else el("i", value)
+
+
+def with_code(sentence: str) -> Html:
+    """A sentence with what stands between backticks set as code."""
+    return join(*(el("code", part) if i % 2 else part for i, part in enumerate(sentence.split("`"))))
 
 
 def cell(decoding: Decoding, i: int, x: float) -> str:
