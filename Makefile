@@ -13,13 +13,14 @@ make demo    the whole loop, live: a collector, thousands of installs, truth bes
 make check   what a machine can say of the code at a glance: ruff, mypy, who imports whom
 make docs    these documents as a site, in build/site
 make proof   the long, full-size form of the claims; resumes where it stopped, ends with all its figures
+make pictures  screenshots of the dashboard, for docs/pictures; needs chromium
 make clean   removes all that these have made
 
 PYTHON=/path/to/python3 chooses the Python (now: $(PYTHON)), WORKERS=n how many processes test,
 PYTEST_OPTIONS="tests/protocol -x" what pytest is told besides.
 endef
 
-.PHONY: help test demo check docs proof clean environment
+.PHONY: help test demo check docs proof pictures clean environment
 
 help:
 	$(info $(HELP))
@@ -45,6 +46,9 @@ docs: environment
 # One after the other: some measure the machine, and must have it to themselves.
 proof: environment
 	$(BIN)/python -m pytest -m proof --resume -v $(PYTEST_OPTIONS)
+
+pictures: environment
+	HUBBUB_NEED_BROWSER=1 HUBBUB_PICTURES=docs/pictures $(BIN)/python -m pytest tests/dashboard/test_pictures.py $(PYTEST_OPTIONS)
 
 clean:
 	rm -rf .venv .proof .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

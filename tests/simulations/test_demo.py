@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -53,6 +53,11 @@ def test_truth_stands_beside_estimate_and_most_intervals_hold_it(once) -> None:
         assert re.search(rf"^  {metric} ", done.stdout, re.MULTILINE)
 
 
+def test_once_needs_no_dashboard(once) -> None:
+    done, _ = once
+    assert "Watch the estimates" not in done.stdout
+
+
 def test_it_names_the_next_commands(once) -> None:
     done, _ = once
     assert [line.split()[1] for line in done.stdout.splitlines()[-3:]] == ["init", "peek", "label"]
@@ -68,16 +73,23 @@ def test_an_interrupt_cleans_up(tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
     )
-    first = process.stdout.readline()
-    url = first.split()[5].rstrip(";")
-    time.sleep(1.0)
+    first, second = process.stdout.readline(), process.stdout.readline()
+    url, dashboard = first.split()[5].rstrip(";"), second.split()[-1]
+    token = first.split()[-1]
+    assert second == f"Watch the estimates arrive on {dashboard}\n"
+    page = ">0 reports of"
+    while ">0 reports of" in page:  # interrupted at sea: the first installs have reported
+        page = urllib.request.urlopen(dashboard, timeout=30).read().decode()
+    assert "org.example.editor.demo" in page, "it knows the token, and asks nobody on this machine"
+    assert token not in page
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("hubbub-")]
-    with pytest.raises(OSError):
-        _connect(url)
+    for gone in (url, dashboard):
+        with pytest.raises(OSError):
+            _connect(gone)
 
 
 def _connect(url: str) -> None:

@@ -167,11 +167,17 @@ def save(chart: Any, path: str) -> None:
     target = Path(path)
     match ending:
         case ".png":
-            target.write_bytes(convert.vegalite_to_png(spec, scale=2))
+            target.write_bytes(png_of(spec))
         case ".svg":
             target.write_text(convert.vegalite_to_svg(spec), encoding="utf-8")
         case _:
             target.write_text(convert.vegalite_to_html(spec, bundle=True), encoding="utf-8")
+
+
+def png_of(spec: str) -> bytes:
+    """The picture of a chart's JSON, at twice its size so that it is sharp on any screen."""
+    picture: bytes = need("vl_convert", "'hubbub[charts]'").vegalite_to_png(spec, scale=2)
+    return picture
 
 
 def _finished(chart: Any, decoding: Decoding, *, height: Any, subtitle: str = "") -> Any:

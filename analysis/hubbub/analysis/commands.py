@@ -214,14 +214,19 @@ def read_candidates(given: Sequence[str], metrics: dict[str, list[Tally]]) -> di
 
 
 def read_lines(path: str) -> list[str]:
+    return lines_of(Path(path).read_bytes(), path)
+
+
+def lines_of(content: bytes, name: str) -> list[str]:
+    """The candidates in a file's content: one a line, empty ones left out. Raises `Invalid`, calling it by its name."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Invalid([f"{path}: must be UTF-8, got a wrong byte at {error.start}"]) from None
+        raise Invalid([f"{name}: must be UTF-8, got a wrong byte at {error.start}"]) from None
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     lines = [line for line in lines if line]
     if len(lines) > MOST_CANDIDATES:
-        raise Invalid([f"{path}: at most {MOST_CANDIDATES:,} candidates, got {len(lines):,}"])
+        raise Invalid([f"{name}: at most {MOST_CANDIDATES:,} candidates, got {len(lines):,}"])
     return lines
 
 

@@ -26,12 +26,11 @@ Show = Callable[[float], str]
 
 def table(decoding: Decoding, most: int = SHOWN, style: Style = PLAIN) -> str:
     """What a person reads: what was found, how sure that is, and what cannot be said."""
-    shown = _shown(decoding, most)
-    header, *rows = _aligned(_header(decoding), [_cells(decoding, i) for i in shown])
-    untold = [not decoding.detected[i] and not np.isnan(decoding.p_adjusted[i]) for i in shown]
-    lines = [style.bold(_title(decoding)), "", header]
-    lines += [style.faint(row) if faint else row for row, faint in zip(rows, untold, strict=True)]
-    lines += ["", *_remarks(decoding, most)]
+    rows = shown(decoding, most)
+    header, *lines = _aligned(_header(decoding), [cells(decoding, i) for i in rows])
+    untold = [not decoding.detected[i] and not np.isnan(decoding.p_adjusted[i]) for i in rows]
+    lines = [style.faint(line) if faint else line for line, faint in zip(lines, untold, strict=True)]
+    lines = [style.bold(_title(decoding)), "", header, *lines, "", *_hidden(decoding, most), *remarks(decoding)]
     return "\n".join(lines)
 
 
@@ -43,11 +42,10 @@ def _title(decoding: Decoding) -> str:
 
 
 def _header(decoding: Decoding) -> list[str]:
-    percent = f"{100 * decoding.confidence:g} %"
-    return ["value", "estimate", f"{percent} interval", "installs", "best guess", ""]
+    return ["value", "estimate", f"{100 * decoding.confidence:g} % interval", "installs", "best guess", ""]
 
 
-def _shown(decoding: Decoding, most: int) -> list[int]:
+def shown(decoding: Decoding, most: int) -> list[int]:
     """Kinds with a natural order keep it; strings and long lists show what was detected, the largest first."""
     if decoding.kind in ("range", "mean", "flag") or (decoding.kind != "string" and len(decoding) <= most):
         return list(range(len(decoding)))
@@ -58,9 +56,9 @@ def _shown(decoding: Decoding, most: int) -> list[int]:
     return found + rest + [i for i, role in enumerate(decoding.roles) if role != "answer"]
 
 
-def _cells(decoding: Decoding, i: int) -> list[str]:
+def cells(decoding: Decoding, i: int) -> list[str]:
     is_number = decoding.roles[i] == NUMBER
-    show: Show = _number if is_number else _percent
+    show: Show = number if is_number else percent
     if not np.isfinite(decoding.std_error[i]):
         return [decoding.values[i], "unknown", "", "", "", "cannot be estimated"]
     return [
@@ -69,75 +67,85 @@ def _cells(decoding: Decoding, i: int) -> list[str]:
         f"{show(decoding.low[i])} to {show(decoding.high[i])}",
         "" if is_number else _count(float(decoding.estimate[i]) * decoding.installs),
         show(decoding.best_guess[i]),
-        _verdict(decoding, i),
+        verdict(decoding, i),
     ]
 
 
-def _verdict(decoding: Decoding, i: int) -> str:
+def verdict(decoding: Decoding, i: int) -> str:
     if np.isnan(decoding.p_adjusted[i]):
         return ""
     if not decoding.detected[i]:
         return "below the noise floor"
     if np.isfinite(decoding.high_selected[i]):
-        low, high = _percent(decoding.low_selected[i]), _percent(decoding.high_selected[i])
+        low, high = percent(decoding.low_selected[i]), percent(decoding.high_selected[i])
         return f"detected; given that, {low} to {high}"
     return "detected"
 
 
-def _remarks(decoding: Decoding, most: int) -> list[str]:
-    remarks = []
-    hidden = len(decoding) - len(_shown(decoding, most))
-    if hidden:
-        are = "value is" if hidden == 1 else "values are"
-        remarks.append(f"{hidden:,} more {are} not shown; --format csv has them all.")
+def _hidden(decoding: Decoding, most: int) -> list[str]:
+    hidden = len(decoding) - len(shown(decoding, most))
+    are = "value is" if hidden == 1 else "values are"
+    return [f"{hidden:,} more {are} not shown; --format csv has them all."] if hidden else []
+
+
+def remarks(decoding: Decoding) -> list[str]:
+    """Of whom the numbers speak, where noise begins, what fake reports could do, and all that is odd."""
     whom = {
         "reporting": "the installs that reported",
         "population": "the population that the reporting installs are a sample of",
     }[decoding.estimand]
     of = ", as shares of those who answered" if decoding.of == "answered" else ""
-    remarks.append(f"Intervals speak of {whom}{of} ({decoding.estimand}).")
+    found_out = [f"Intervals speak of {whom}{of} ({decoding.estimand})."]
     if np.isfinite(decoding.noise_floor):
-        remarks.append(
-            f"Noise floor: an estimate under {_percent(decoding.noise_floor)} cannot be told from nothing "
+        found_out.append(
+            f"Noise floor: an estimate under {percent(decoding.noise_floor)} cannot be told from nothing "
             f"({decoding.correction}, {100 * (1 - decoding.confidence):.3g} %)."
         )
     found = decoding.diagnostics
     unit = f" {decoding.unit}" if decoding.unit else ""
-    radius = f"{found.attack_radius:.4g}{unit}" if decoding.kind == "mean" else _percent(found.attack_radius)
+    radius = f"{found.attack_radius:.4g}{unit}" if decoding.kind == "mean" else percent(found.attack_radius)
     if found.fake_share:
-        remarks.append(
-            f"If {_percent(found.fake_share)} of the reports were fake, an estimate could be off by {radius}."
+        found_out.append(
+            f"If {percent(found.fake_share)} of the reports were fake, an estimate could be off by {radius}."
         )
     if found.odd_cohorts:
         some = ", ".join(map(str, found.odd_cohorts[:10]))
-        remarks.append(f"Cohorts that do not fit the others, broken or tampered with: {some}.")
-    return remarks + list(decoding.notes)
+        found_out.append(f"Cohorts that do not fit the others, broken or tampered with: {some}.")
+    return found_out + list(decoding.notes)
 
 
 def comparison_table(comparison: Comparison, most: int = SHOWN, style: Style = PLAIN) -> str:
     """Before, after and the difference, for a person; of long lists the rows that changed most surely."""
-    before, after = comparison.before, comparison.after
-    percent = f"{100 * after.confidence:g} %"
-    header = ["value", _side(before), _side(after), "difference", f"{percent} interval", ""]
-    order = sorted(np.argsort(np.nan_to_num(comparison.p_adjusted, nan=2.0), kind="stable")[:most].tolist())
-    rows = []
-    for i in order:
-        show: Show = _number if comparison.roles[i] == NUMBER else _percent
-        rows.append(
-            [
-                comparison.values[i],
-                show(comparison.estimate_before[i]),
-                show(comparison.estimate_after[i]),
-                show(comparison.difference[i]),
-                f"{show(comparison.low[i])} to {show(comparison.high[i])}",
-                "changed" if comparison.changed[i] else "no change seen",
-            ]
-        )
-    note = "The two sides are taken as independent: variances add."
+    after = comparison.after
     unit = f", in {after.unit}" if after.unit else ""
-    top, *lines = _aligned(header, rows)
-    lines = [line if comparison.changed[i] else style.faint(line) for i, line in zip(order, lines, strict=True)]
-    return "\n".join([style.bold(f"{after.metric} ({after.kind}{unit})"), "", top, *lines, "", note])
+    order = compared(comparison, most)
+    header, *rows = _aligned(comparison_header(comparison), [comparison_cells(comparison, i) for i in order])
+    lines = [row if comparison.changed[i] else style.faint(row) for i, row in zip(order, rows, strict=True)]
+    note = "The two sides are taken as independent: variances add."
+    return "\n".join([style.bold(f"{after.metric} ({after.kind}{unit})"), "", header, *lines, "", note])
+
+
+def comparison_header(comparison: Comparison) -> list[str]:
+    interval = f"{100 * comparison.after.confidence:g} % interval"
+    return ["value", _side(comparison.before), _side(comparison.after), "difference", interval, ""]
+
+
+def compared(comparison: Comparison, most: int = SHOWN) -> list[int]:
+    """The most certain changes, in the order of the values."""
+    order = np.argsort(np.nan_to_num(comparison.p_adjusted, nan=2.0), kind="stable")[:most]
+    return sorted(order.tolist())
+
+
+def comparison_cells(comparison: Comparison, i: int) -> list[str]:
+    show: Show = number if comparison.roles[i] == NUMBER else percent
+    return [
+        comparison.values[i],
+        show(comparison.estimate_before[i]),
+        show(comparison.estimate_after[i]),
+        show(comparison.difference[i]),
+        f"{show(comparison.low[i])} to {show(comparison.high[i])}",
+        "changed" if comparison.changed[i] else "no change seen",
+    ]
 
 
 def _side(decoding: Decoding) -> str:
@@ -150,8 +158,8 @@ def html_table(decoding: Decoding, most: int = SHOWN) -> str:
     def row(cells: Iterable[str], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
-    body = "".join(row(_cells(decoding, i), "td") for i in _shown(decoding, most))
-    notes = "".join(f"<li>{escape(remark)}</li>" for remark in _remarks(decoding, most))
+    body = "".join(row(cells(decoding, i), "td") for i in shown(decoding, most))
+    notes = "".join(f"<li>{escape(remark)}</li>" for remark in [*_hidden(decoding, most), *remarks(decoding)])
     return (
         f"<table><caption>{escape(_title(decoding))}</caption><thead>{row(_header(decoding), 'th')}</thead>"
         f"<tbody>{body}</tbody></table><ul>{notes}</ul>"
@@ -162,11 +170,11 @@ def to_csv(tables: Sequence[Decoding] | Sequence[Comparison]) -> str:
     """A row for each value of each table, under one header. Shares are between 0 and 1; what is not known is empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    for number, columns in enumerate(table.columns() for table in tables):
-        if number == 0:
+    for place, columns in enumerate(table.columns() for table in tables):
+        if place == 0:
             writer.writerow(columns)
-        for cells in zip(*columns.values(), strict=True):
-            writer.writerow([_csv_cell(cell) for cell in cells])
+        for row in zip(*columns.values(), strict=True):
+            writer.writerow([_csv_cell(cell) for cell in row])
     return out.getvalue()
 
 
@@ -235,15 +243,15 @@ def _csv_cell(cell: Any) -> Any:
 
 def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns side by side: names to the left, numbers to the right."""
-    shown = [[_printable(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[i]) for row in shown) for i in range(len(header))]
+    printed = [[_printable(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(len(row[i]) for row in printed) for i in range(len(header))]
     last = len(header) - 1
     return [
         "  ".join(
             cell.ljust(width) if i in (0, last) else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
-        for row in shown
+        for row in printed
     ]
 
 
@@ -253,7 +261,7 @@ def _printable(text: str, longest: int = 40) -> str:
     return plain if len(plain) <= longest else plain[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     if not np.isfinite(share):
         return "unknown"
     if share == 0:
@@ -263,9 +271,9 @@ def _percent(share: float) -> str:
     return "0 %" if float(text[:-2]) == 0 else text
 
 
-def _number(number: float) -> str:
-    return f"{number:,.6g}" if np.isfinite(number) else "unknown"
+def number(value: float) -> str:
+    return f"{value:,.6g}" if np.isfinite(value) else "unknown"
 
 
-def _count(number: float) -> str:
-    return f"{number:,.0f}" if np.isfinite(number) else ""
+def _count(installs: float) -> str:
+    return f"{installs:,.0f}" if np.isfinite(installs) else ""

@@ -21,6 +21,7 @@ _CLIENT = "hubbub.client.commands"
 _COLLECTOR = "hubbub.collector.commands"
 _ANALYSIS = "hubbub.analysis.commands"
 _PLAN = "hubbub.analysis.plan_commands"
+_DASHBOARD = "hubbub.analysis.dashboard.commands"
 _AUDIT = "hubbub.simulations.commands"
 _DEMO = "hubbub.simulations.demo_command"
 _SIMULATE = "hubbub.simulations.simulate_command"
@@ -47,6 +48,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "export": Subcommand("write a collector's tallies to files", _COLLECTOR, "collector"),
     "merge": Subcommand("add up the tally files of several collectors", _PROTOCOL),
     "decode": Subcommand("estimates with honest error bars, from tally files", _ANALYSIS, "analysis"),
+    "dashboard": Subcommand("estimates in a browser, live, from a collector or from tallies", _DASHBOARD, "dashboard"),
     "plan": Subcommand("what must be collected to see something, or what will be seen", _PLAN, "analysis"),
     "simulate": Subcommand("what an app with so many installs would see, truth beside estimate", _SIMULATE, "all"),
     "sweep": Subcommand("how well a grid of settings does, against theory and the bound", _SWEEP, "all"),

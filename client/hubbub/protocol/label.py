@@ -11,7 +11,7 @@ from textwrap import wrap
 from typing import Any
 
 from hubbub.protocol.epsilon import show
-from hubbub.protocol.metric import Metric
+from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.rules import say
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
@@ -42,7 +42,7 @@ def _groups(registry: Registry) -> int:
     return lcm(*(metric.shape.num_cohorts for metric in registry))
 
 
-def _widest(metric: Metric) -> int:
+def _widest(metric: Definition) -> int:
     return max(metric.shape.width(cohort) for cohort in range(metric.shape.num_cohorts))
 
 
@@ -108,7 +108,7 @@ def _metric_words(metric: Metric) -> list[str]:
     ]
 
 
-def question(metric: Metric) -> str:
+def question(metric: Definition) -> str:
     """What the metric asks, in a few words."""
     match metric.shape:
         case Flag():
@@ -126,7 +126,7 @@ def question(metric: Metric) -> str:
             return f"a number from {say(low)} to {say(high)}{_unit(unit)}, for its distribution"
 
 
-def _sent(metric: Metric) -> str:
+def _sent(metric: Definition) -> str:
     q, p = _of_100(metric.noise.q_star), _of_100(metric.noise.p_star)
     if metric.one_hot:
         others = metric.noise.p_star * (metric.shape.width(0) - 1)
@@ -143,7 +143,7 @@ def _sent(metric: Metric) -> str:
     return f"{bits}. A bit that should be 1 is sent as 1 in {q} of 100 messages; one that should be 0, in {p}."
 
 
-def _tells(metric: Metric) -> str:
+def _tells(metric: Definition) -> str:
     one, forever = metric.epsilon_one_report, metric.epsilon_permanent
     if metric.every == "once":
         return f"At most {_sure(one)} sure: epsilon {show(one)}."
@@ -151,6 +151,23 @@ def _tells(metric: Metric) -> str:
         f"After one message at most {_sure(one)} sure (epsilon {show(one)}). After all messages about one answer, "
         f"however many, at most {_sure(forever)} sure (epsilon {show(forever)})."
     )
+
+
+def words_of(metric: Definition) -> dict[str, str]:
+    """What can be said of a metric by its definition alone, which is what a tally carries: no purpose, no budget."""
+    return {"asked": f"{question(metric)}, {PER[metric.every]}", "sent": _sent(metric), "tells": _tells(metric)}
+
+
+def unprotected_of(metric: Definition) -> list[str]:
+    """What its definition does not hide; `hold` is none of it, so a change is said to be visible."""
+    sentences = list(_ALWAYS_SEEN)
+    if metric.shape.num_cohorts > 1:
+        sentences.append(_says_group(metric.shape.num_cohorts))
+    if _resembles_itself(metric):
+        sentences.append(_says_resemblance([metric.name]))
+    if metric.every != "once":
+        sentences.append(_says_change([metric.name]))
+    return [*sentences, _FILES_ARE_READ]
 
 
 def _for_life(metric: Metric) -> str:
@@ -188,32 +205,52 @@ def _bounds(registry: Registry) -> list[str]:
 
 
 def _unprotected(registry: Registry) -> list[str]:
-    sentences = [
-        "That the app ran on some device in a given period is visible to the collector. What you did with it is not: "
-        "an unused feature sends an answer too.",
-        "Your network address is seen by every server you talk to, this one too. It is neither stored nor counted, but "
-        "that is the operator's promise, not mathematics.",
-    ]
+    sentences = list(_ALWAYS_SEEN)
     groups = _groups(registry)
     if groups > 1:
-        sentences.append(
-            f"Each install belongs to one of {groups:,} groups, drawn by lot, and its messages show which. That helps "
-            "to tell which messages come from one install, though not from whom."
-        )
-    wide = [m.name for m in registry if m.every != "once" and not m.one_hot and _widest(m) > 8]
-    if wide:
-        sentences.append(
-            f"Where chance is drawn once and kept for many bits ({', '.join(wide)}), the messages of one install "
-            "resemble each other. That, too, helps to tell that they come from one install."
-        )
+        sentences.append(_says_group(groups))
+    alike = [metric.name for metric in registry if _resembles_itself(metric)]
+    if alike:
+        sentences.append(_says_resemblance(alike))
     changing = [m.name for m in registry if not m.whole_history and m.max_values > 1]
     if changing:
-        sentences.append(f"That an answer changed, and when, can become visible over time ({', '.join(changing)}).")
-    sentences.append(
-        "Whoever can read this app's files on your device can test guesses about your answers. They are readable by "
-        "your user account only."
+        sentences.append(_says_change(changing))
+    return [*sentences, _FILES_ARE_READ]
+
+
+_ALWAYS_SEEN = (
+    "That the app ran on some device in a given period is visible to the collector. What you did with it is not: "
+    "an unused feature sends an answer too.",
+    "Your network address is seen by every server you talk to, this one too. It is neither stored nor counted, but "
+    "that is the operator's promise, not mathematics.",
+)
+
+_FILES_ARE_READ = (
+    "Whoever can read this app's files on your device can test guesses about your answers. They are readable by "
+    "your user account only."
+)
+
+
+def _says_group(groups: int) -> str:
+    return (
+        f"Each install belongs to one of {groups:,} groups, drawn by lot, and its messages show which. That helps "
+        "to tell which messages come from one install, though not from whom."
     )
-    return sentences
+
+
+def _resembles_itself(metric: Definition) -> bool:
+    return metric.every != "once" and not metric.one_hot and _widest(metric) > 8
+
+
+def _says_resemblance(names: list[str]) -> str:
+    return (
+        f"Where chance is drawn once and kept for many bits ({', '.join(names)}), the messages of one install "
+        "resemble each other. That, too, helps to tell that they come from one install."
+    )
+
+
+def _says_change(names: list[str]) -> str:
+    return f"That an answer changed, and when, can become visible over time ({', '.join(names)})."
 
 
 def _sure(epsilon: Fraction) -> str:

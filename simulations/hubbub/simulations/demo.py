@@ -10,8 +10,10 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+import webbrowser
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -29,7 +31,7 @@ from hubbub.collector.export import from_url
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.fleet import DAY, Voyage, run_fleet
 from hubbub.simulations.population import Crowd, Question, draw_crowd, lognormal, weighted, zipf
-from hubbub.simulations.server import Collector, running_collector
+from hubbub.simulations.server import Collector, running_collector, running_dashboard
 from hubbub.simulations.truth import Truth, truth_of
 
 DAYS = 3
@@ -73,16 +75,21 @@ class Row:
         return self.low <= self.truth <= self.high
 
 
-def run_demo(installs: int, processes: int, seed: int, out: TextIO, once: bool) -> int:
-    """Run it, show it, and leave nothing behind."""
+def run_demo(installs: int, processes: int, seed: int, out: TextIO, once: bool, browser: bool) -> int:
+    """Run it, show it, and leave nothing behind. The dashboard is for those who stay; `once` needs none."""
     started = time.monotonic()
     source = files("hubbub.simulations").joinpath("demo_metrics.toml").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as directory:
         metrics = Path(directory, "metrics.toml")
         metrics.write_text(source, encoding="utf-8")
-        with running_collector(metrics, Path(directory, "data")) as collector:
+        with running_collector(metrics, Path(directory, "data")) as collector, ExitStack() as beside:
             screen = Screen(out)
             screen.say(f"A real collector listens on {collector.url}; its read token is {collector.token}")
+            if not once:
+                url = beside.enter_context(_dashboard(collector, Path(directory)))
+                screen.say(f"Watch the estimates arrive on {url}")
+                if browser:
+                    webbrowser.open(url)
             screen.say(f"{installs:,} installs of an editor live through the last {DAYS} days, noise and all.\n")
             crowd = make_crowd(installs, seed)
             counts = _watch(screen, collector, source, crowd, installs, processes, seed)
@@ -92,9 +99,17 @@ def run_demo(installs: int, processes: int, seed: int, out: TextIO, once: bool) 
             for line in _summary(rows, counts, collector, time.monotonic() - started, once):
                 screen.say(line)
             if not once:
-                screen.say("\nThe collector goes on until you press Ctrl-C; the commands above can be tried meanwhile.")
+                screen.say(f"\nCollector and dashboard ({url}) go on until you press Ctrl-C.")
                 _wait_for_interrupt()
     return 0
+
+
+def _dashboard(collector: Collector, folder: Path) -> AbstractContextManager[str]:
+    """It knows the token and the candidates: an analyst who runs one for a team would start it the same way."""
+    candidates = folder / "pages.txt"
+    candidates.write_text("\n".join(CANDIDATES), encoding="utf-8")
+    options = ("--candidates", f"homepage={candidates}", "--every", f"{LOOK_SECONDS:g}")
+    return running_dashboard([collector.url], folder, *options, token=collector.token)
 
 
 def _watch(

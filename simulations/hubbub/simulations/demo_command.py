@@ -13,7 +13,7 @@ from hubbub.simulations.demo import run_demo as run
 def add_demo(parser: ArgumentParser) -> None:
     parser.epilog = "example:\n  hubbub demo --once"
     parser.add_argument("--installs", type=int, default=2000, help="how large the crowd is (default 2000)")
-    parser.add_argument("--once", action="store_true", help="exit when all have reported, instead of going on")
+    parser.add_argument("--once", action="store_true", help="exit when all have reported: no dashboard, no going on")
     parser.add_argument("--seed", type=int, default=2026, help="another crowd (their noise differs every time)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser")
 
@@ -24,4 +24,4 @@ def run_demo(arguments: Namespace) -> int:
     if arguments.seed < 0:
         raise Invalid([f"--seed must not be negative, got {arguments.seed}"])
     processes = min(4, os.cpu_count() or 1)
-    return run(arguments.installs, processes, arguments.seed, sys.stdout, arguments.once)
+    return run(arguments.installs, processes, arguments.seed, sys.stdout, arguments.once, not arguments.no_browser)

@@ -59,8 +59,8 @@ def run_fleet(voyage: Voyage, installs: int, processes: int) -> Iterator[Counter
     groups = [range(first, min(first + CHUNK, installs)) for first in range(0, installs, CHUNK)]
     context = get_context("spawn")  # a forked child would share what a process must own
     with ProcessPoolExecutor(processes, context, initializer=_leave_interrupts_to_the_parent) as pool:
-        waiting = [pool.submit(sail, voyage, group) for group in groups]
         try:
+            waiting = [pool.submit(sail, voyage, group) for group in groups]
             for done in as_completed(waiting):
                 yield done.result()
         finally:

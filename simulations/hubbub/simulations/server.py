@@ -1,12 +1,13 @@
-"""A real collector as a process of its own, started by the real command, for as long as somebody needs it."""
+"""A real collector and a real dashboard, each a process started by the real command, for as long as they are needed."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from hubbub.protocol.rules import Invalid
 
 _PATIENCE = 15.0
+Process = subprocess.Popen[str]
 
 
 class Collector(NamedTuple):
@@ -37,10 +39,36 @@ def running_collector(metrics: Path, data: Path) -> Iterator[Collector]:
     command = [sys.executable, "-m", "hubbub.command", "collect"]
     command += ["--metrics", str(metrics), "--data", str(data), "--host", "127.0.0.1", "--port", "0"]
     command += ["--sender-rate", "100000", "--sender-burst", "100000"]  # the whole crowd lives at one address here
-    with (data.parent / "collector.log").open("w+b") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)  # noqa: S603
+    with _running(command, data.parent / "collector.log") as process:
+        yield _read_greeting(process, data.parent / "collector.log")
+
+
+@contextmanager
+def running_dashboard(source: Sequence[str], folder: Path, *options: str, token: str | None = None) -> Iterator[str]:
+    """A dashboard on a free port of this machine; its address. It gets the token by its environment, which no other
+    user can read, and so does not ask for it."""
+    command = [sys.executable, "-m", "hubbub.command", "dashboard", "--from", *source, "--port", "0", "--no-browser"]
+    environ = {name: value for name, value in os.environ.items() if name != "HUBBUB_TOKEN"}
+    if token is not None:
+        environ["HUBBUB_TOKEN"] = token
+    log = folder / "dashboard.log"
+    with _running([*command, *options], log, environ) as process:
+        assert process.stdout is not None
+        found = re.search(r"Dashboard on (\S+)", process.stdout.readline())
+        if not found:
+            raise Invalid([f"the dashboard did not start: {log.read_text(errors='replace').strip()[-500:]}"])
+        yield found[1].rstrip("/")
+
+
+@contextmanager
+def _running(command: Sequence[str], log: Path, environ: Mapping[str, str] | None = None) -> Iterator[Process]:
+    """A process apart from the terminal's Ctrl-C; stopped, politely, at the end."""
+    with log.open("w+b") as errors:
+        process = subprocess.Popen(  # noqa: S603
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True, env=environ
+        )
         try:
-            yield _read_greeting(process, log.name)
+            yield process
         finally:
             process.terminate()
             try:
@@ -52,7 +80,7 @@ def running_collector(metrics: Path, data: Path) -> Iterator[Collector]:
                 process.stdout.close()
 
 
-def _read_greeting(process: subprocess.Popen[str], log: str) -> Collector:
+def _read_greeting(process: Process, log: Path) -> Collector:
     assert process.stdout is not None
     url = token = ""
     for line in process.stdout:
@@ -62,5 +90,5 @@ def _read_greeting(process: subprocess.Popen[str], log: str) -> Collector:
             url = found[1]
             break
     if not url:
-        raise Invalid([f"the collector did not start: {Path(log).read_text(errors='replace').strip()[-500:]}"])
+        raise Invalid([f"the collector did not start: {log.read_text(errors='replace').strip()[-500:]}"])
     return Collector(url, token)

@@ -1,0 +1,86 @@
+"""A real browser for the dashboard's tests: the system's Chromium, driven by Playwright. It downloads none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+expect.set_options(timeout=30_000)  # a limit for what never comes, not a claim about time
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    """Skips the tests where there is no browser, and fails them where HUBBUB_NEED_BROWSER says that there must be."""
+    path = next((found for name in NAMES if (found := shutil.which(name))), None)
+    if path is None:
+        if os.environ.get("HUBBUB_NEED_BROWSER"):
+            pytest.fail(f"HUBBUB_NEED_BROWSER is set, and none of {', '.join(NAMES)} is installed")
+        pytest.skip(f"needs a browser: none of {', '.join(NAMES)} is installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Visit:
+    """A page of a visitor of its own, and all that happened on it."""
+
+    def __init__(self, browser: Browser, base: str, **options: object) -> None:
+        self.base = base
+        self.context = browser.new_context(base_url=base, **options)
+        self.page: Page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[Request] = []
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request))
+
+    def _hear(self, message) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def open(self, path: str) -> Page:
+        """The page once its numbers are there and its charts are drawn."""
+        self.page.goto(path)
+        return self.settled()
+
+    def settled(self) -> Page:
+        self.page.wait_for_selector("body:not([data-pending])")
+        for figure in self.page.query_selector_all("figure.chart"):
+            self.page.wait_for_selector(f"#{figure.get_attribute('id')} [data-drawn]")
+        return self.page
+
+    @property
+    def strangers(self) -> list[str]:
+        """Requests to anywhere but the dashboard."""
+        return [request.url for request in self.requests if not request.url.startswith((self.base + "/", "data:"))]
+
+
+@contextmanager
+def visit(browser: Browser, base: str, **options: object) -> Iterator[Visit]:
+    """A visit that must end without a complaint in the console and without a request to elsewhere."""
+    found = Visit(browser, base, **options)
+    try:
+        yield found
+        assert found.complaints == []
+        assert found.strangers == []
+    finally:
+        found.context.close()

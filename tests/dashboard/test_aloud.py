@@ -1,0 +1,148 @@
+"""Readable, hearable, usable by keyboard: small checks of our own on every page, in both themes, wide and narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from hubbub.simulations.server import running_dashboard
+from tests.dashboard.browser import running_browser, visit
+from tests.dashboard.kit import write_samples
+
+CHECKS = Path(__file__).with_name("aloud.js").read_text(encoding="utf-8")
+PAGES = ("/", "/metric/homepage", "/metric/latency", "/metric/startup_time?confidence=0.99", "/nothing")
+WINDOWS = [("light", 1440), ("dark", 375)]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with running_browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def dashboard(tmp_path_factory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("samples")
+    paths = write_samples(folder)
+    with running_dashboard(paths, folder, "--candidates", f"homepage={folder / 'pages.txt'}") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory) -> Iterator[str]:
+    """A dashboard that asks for a token, of a collector that is not there."""
+    with running_dashboard(["http://127.0.0.1:9"], tmp_path_factory.mktemp("asking")) as url:
+        yield url
+
+
+def window(scheme: str, width: int) -> dict[str, object]:
+    return {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
+
+
+def problems_of(page: Page) -> list[str]:
+    page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+    return page.evaluate(CHECKS)
+
+
+@pytest.mark.parametrize(("scheme", "width"), WINDOWS)
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_is_wrong_with_a_page(browser, dashboard, path: str, scheme: str, width: int) -> None:
+    with visit(browser, dashboard, **window(scheme, width)) as seen:
+        assert problems_of(seen.open(path)) == []
+        seen.complaints[:] = [said for said in seen.complaints if "404" not in said]
+
+
+@pytest.mark.parametrize(("scheme", "width"), WINDOWS)
+def test_nothing_is_wrong_with_the_form_that_asks_for_a_token(browser, asking, scheme: str, width: int) -> None:
+    with visit(browser, asking, **window(scheme, width)) as seen:
+        page = seen.open("/")
+        assert problems_of(page) == []
+        page.get_by_label("Token").fill("something")
+        page.keyboard.press("Enter")
+        page.get_by_role("alert").wait_for()
+        assert problems_of(page) == []
+        seen.complaints.clear()  # the browser itself notes the 503
+
+
+def test_each_check_notices_what_it_is_for(browser) -> None:
+    """A page with a fault of every sort: were a check asleep, its words would be missing."""
+    faults = {
+        "one h1 is wanted": "<h1>a</h1><h1>b</h1>",
+        "headings skip": "<h2>a</h2><h4>b</h4>",
+        "one main is wanted": "",
+        "the id twice comes twice": "<p id=twice>a</p><p id=twice>b</p>",
+        "a control without a name": "<button></button>",
+        "a picture without a text": "<img src='data:,'>",
+        "a chart without words": "<div role=img aria-label=chart></div>",
+        "a drawing that is read out": "<svg><rect/></svg>",
+        "focus can vanish here": "<div aria-hidden=true><a href=x>a</a></div>",
+        "a table without column headers": "<table><tbody><tr><td>a</td></tr></tbody></table>",
+        "a row of another width": "<table><thead><tr><th scope=col>a</th></tr></thead><tbody><tr><th scope=row>a</th>"
+        "<td>b</td></tr></tbody></table>",
+        "aria-describedby leads nowhere": "<input aria-label=a aria-describedby=gone>",
+        "a tab order of its own": "<a href=x tabindex=3>a</a>",
+        "too small to hit": "<button style='height:9px'>a</button>",
+        "contrast 1.61": "<p style='color:#ccc;background:#fff'>pale</p>",
+        "px wide, the window": "<div style='width:5000px'>a</div>",
+        "the page names no language": "",
+    }
+    with visit(browser, "about:blank") as seen:
+        seen.page.set_content("".join(faults.values()))
+        found = "\n".join(seen.page.evaluate(CHECKS))
+        assert [fault for fault in faults if fault not in found] == []
+
+
+def test_all_can_be_reached_by_keyboard_in_the_order_in_which_it_is_read(browser, dashboard) -> None:
+    """Every stop shows where it is, none comes twice, and the stops follow the document."""
+    stop = """() => {
+        const here = document.activeElement;
+        if (here === document.body) return null;
+        const style = getComputedStyle(here), after = getComputedStyle(here, "::after");
+        const ring = [style, after].some((s) => s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2);
+        const all = [...document.querySelectorAll("*")];
+        return { place: all.indexOf(here), ring, name: here.textContent.trim().slice(0, 30) || here.name };
+    }"""
+    for path in ("/", "/metric/homepage"):
+        with visit(browser, dashboard) as seen:
+            page = seen.open(path)
+            wanted = page.locator("a, button, select, input:not([type=hidden]), summary")
+            visible = sum(control.is_visible() for control in wanted.all())
+            stops = []
+            while True:
+                page.keyboard.press("Tab")
+                found = page.evaluate(stop)
+                if found is None or len(stops) > 60:
+                    break
+                stops.append(found)
+            assert stops[0]["name"] == "Skip to the numbers"
+            assert [found for found in stops if not found["ring"]] == []
+            assert [found["place"] for found in stops] == sorted({found["place"] for found in stops})
+            assert len(stops) == visible
+
+
+def test_a_card_is_opened_and_the_bar_is_skipped_by_keyboard(browser, dashboard) -> None:
+    with visit(browser, dashboard) as seen:
+        page = seen.open("/")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "main"
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/metric/dark_theme")
+
+
+def test_charts_take_the_theme_and_the_width_of_the_page(browser, dashboard) -> None:
+    with visit(browser, dashboard, **window("light", 1440)) as seen:
+        page = seen.open("/metric/language")
+        bars = "#chart .mark-rect path"
+        assert page.locator(bars).first.get_attribute("fill") == "#0072b2"
+        page.emulate_media(color_scheme="dark")
+        page.locator(f"{bars}[fill='#4aa3dc']").first.wait_for()
+        wide = page.locator("#chart svg").bounding_box()["width"]
+        page.set_viewport_size({"width": 375, "height": 800})
+        page.wait_for_timeout(500)
+        narrow = page.locator("#chart svg").bounding_box()["width"]
+        assert narrow < 375 < wide

@@ -1,0 +1,108 @@
+"""`hubbub dashboard` as a command: what it refuses, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from hubbub.analysis.dashboard.settings import Settings
+from hubbub.protocol.rules import Invalid
+from tests.dashboard.kit import write_samples
+
+DASHBOARD = [sys.executable, "-m", "hubbub.command", "dashboard", "--no-browser"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"source": ()}, "--from must name a collector's address or at least one tally file"),
+        ({"source": ("http://a", "b.json")}, "--from must be one collector's address or tally files, got 2"),
+        ({"source": ("http://",)}, "--from must be an address such as https://telemetry.example.org, got 'http://'"),
+        ({"source": ("http://u:secret@a",)}, "--from must not hold a name or password"),
+        ({"source": ("http://a:99999",)}, "--from must be an address such as"),
+        ({"source": ("a",), "port": 65536}, "--port must be in [0, 65535], got 65536"),
+        ({"source": ("a",), "every": 0.1}, "--every must be in [0.2, 3600] seconds, got 0.1"),
+        ({"source": ("a",), "origin": "stats"}, "--origin must be an address such as"),
+        ({"source": ("a",), "token": "t"}, "a token is for a collector's address; tally files need none"),
+        ({"source": ("http://a",), "public": True}, "--public needs the collector's read token"),
+        ({"source": ("a",), "host": "0.0.0.0"}, "--host must be a loopback address, got '0.0.0.0'"),
+    ],
+)
+def test_a_wrong_setting_is_refused_in_words(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        Settings(**settings)
+    assert sentence in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_beyond_this_machine_every_visitor_shows_a_token_unless_the_page_is_public() -> None:
+    there = {"source": ("http://a",), "token": "t"}
+    assert not Settings(**there).asks_for_token
+    assert Settings(**there, host="0.0.0.0").asks_for_token
+    assert not Settings(**there, host="0.0.0.0", public=True).asks_for_token
+    assert Settings(source=("http://a",)).asks_for_token
+    assert not Settings(source=("a.json",)).asks_for_token
+
+
+def test_the_token_is_not_in_what_a_traceback_shows() -> None:
+    assert "hidden" not in repr(Settings(source=("http://a",), token="hidden"))
+
+
+def run(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
+    command = [*DASHBOARD, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environ}, timeout=60)
+
+
+def test_it_serves_until_it_is_told_to_stop(tmp_path) -> None:
+    paths = write_samples(tmp_path, days=1)
+    process = subprocess.Popen(
+        [*DASHBOARD, "--from", *paths, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    greeting = process.stdout.readline()
+    url = greeting.split()[2]
+    assert greeting == f"Dashboard on {url} (for this machine only). Ctrl-C stops it.\n"
+    page = urllib.request.urlopen(url, timeout=30).read().decode()
+    assert "dark_theme" in page
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(url + "nothing", timeout=30)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=30)
+    assert (process.returncode, out, errors) == (0, "", ""), "nothing is said about a request"
+
+
+def test_mistakes_end_it_in_one_sentence(tmp_path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = run("--from", *write_samples(tmp_path, days=1), "--port", taken.getsockname()[1])
+    assert done.returncode == 2
+    assert done.stderr.startswith("hubbub dashboard: ")
+    assert "address already in use" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    (tmp_path / "empty").write_text("\n")
+    done = run("--from", "http://127.0.0.1:9", "--token-file", tmp_path / "empty")
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"hubbub dashboard: {tmp_path / 'empty'}: must hold a token and nothing else\n",
+    )
+
+
+def test_the_token_cannot_be_given_on_the_command_line() -> None:
+    """Every user of a machine can read the arguments of its processes."""
+    help_text = run("--help").stdout
+    assert "--token-file" in help_text
+    assert "--token " not in help_text
+    assert "HUBBUB_TOKEN" in help_text
+
+
+def test_no_file_of_the_dashboard_is_long() -> None:
+    folder = Path(__file__).parents[2] / "analysis" / "hubbub" / "analysis" / "dashboard"
+    assert max(len(path.read_text().splitlines()) for path in folder.iterdir() if path.is_file()) <= 300
