@@ -80,7 +80,7 @@ class Session:
         self.url = f"http://127.0.0.1:{self.port}"
         self.cwd = folder / "here"
         self.root = folder / "root"
-        self._server: subprocess.Popen[str] | None = None
+        self._servers: dict[str, subprocess.Popen[str]] = {}  # by subcommand, one of each at a time
         self._python: subprocess.Popen[str] | None = None
         self._set_the_stage()
         self.variables = self._first_variables()
@@ -89,7 +89,8 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop_server()
+        for kind in list(self._servers):
+            self.stop_server(kind)
         if self._python:
             assert self._python.stdin
             assert self._python.stdout
@@ -140,7 +141,7 @@ class Session:
         if LOCAL in command or "telemetry.example.org" in command:
             self._have_server()
         if re.search(r"hubbub (export|restore) .*--data", command):
-            self.stop_server()
+            self.stop_server("collect")
         if lost := re.search(r"hubbub restore .*--data (\S+)", command):  # the day on which one needs it
             shutil.rmtree(self.cwd / self._prepared(lost[1]), ignore_errors=True)
         if _PLAIN.fullmatch(command.partition(" #")[0]):
@@ -223,11 +224,11 @@ class Session:
             text = text.replace(str(self.root) + folder, folder)
         return text
 
-    # -- the server: one at a time, a collector or a dashboard
+    # -- servers: a collector, a dashboard
 
     def _have_server(self) -> None:
         """A collector with some reports in it, if the page has started none."""
-        if self._server is None:
+        if "collect" not in self._servers:
             source = (EXAMPLES / "metrics.toml").read_text(encoding="utf-8")
             lasting = self.folder / "metrics.toml"  # the example, but for the day on which its questions end
             lasting.write_text(re.sub(r"expires = \d{4}", "expires = 2099", source), encoding="utf-8")
@@ -235,48 +236,52 @@ class Session:
             self._send_some_reports()
 
     def _start_server(self, command: str) -> str:
-        self.stop_server()
-        words = shlex.split(command)
-        if "--port" not in words:
-            words += ["--port", str(self.port)]
-        log = (self.folder / "server.log").open("wb")
-        self._server = subprocess.Popen(
-            words,
-            cwd=self.cwd,
-            env=self.variables,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            start_new_session=True,
-        )
-        log.close()
-        return self._as_shown(self._greeting())
+        kind = command.split()[1]
+        if kind != "collect" and self.url in command:
+            self._have_server()
+        self.stop_server(kind)
+        port = self.port if kind == "collect" else _free_port()
+        command = command.partition(" #")[0] + ("" if "--port" in command else f" --port {port}")
+        with (self.folder / f"{kind}.log").open("wb") as log:
+            self._servers[kind] = subprocess.Popen(
+                ["bash", "-c", f"exec {command}"],
+                cwd=self.cwd,
+                env=self.variables,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+        said = self._greeting(kind, "  data " if kind == "collect" else f":{port}")
+        return self._as_shown(said) if kind == "collect" else said.replace(f":{port}", ":8788")
 
-    def _greeting(self) -> str:
+    def _greeting(self, kind: str, last: str) -> str:
         """What it prints until it answers. Its token goes where the page's commands look for it."""
-        assert self._server
-        assert self._server.stdout
+        stdout = self._servers[kind].stdout
+        assert stdout is not None
         lines: list[str] = []
-        for line in self._server.stdout:
+        for line in stdout:
             lines.append(line)
             if found := re.search(r"token, shown this once:\s+(\S+)", line):
                 self.variables["TOKEN"] = found[1]
-            if re.match(r"  data ", line) or (self.url in line and "Collecting" not in "".join(lines)):
+                self.save("token", found[1])
+            if last in line:
                 return "".join(lines)
-        said = (self.folder / "server.log").read_text(errors="replace")
+        said = (self.folder / f"{kind}.log").read_text(errors="replace")
         raise AssertionError(f"the server did not start: {''.join(lines)}{said}")
 
-    def stop_server(self) -> None:
-        if self._server:
-            self._server.terminate()
-            try:
-                self._server.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                self._server.kill()
-                self._server.wait()
-            if self._server.stdout:
-                self._server.stdout.close()
-            self._server = None
+    def stop_server(self, kind: str) -> None:
+        server = self._servers.pop(kind, None)
+        if server is None:
+            return
+        server.terminate()
+        try:
+            server.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+        if server.stdout:
+            server.stdout.close()
 
     def _send_some_reports(self) -> None:
         """Two hundred reports of each metric, noised by the client's own code, as a relay would bring them."""
