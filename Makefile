@@ -11,6 +11,7 @@ define HELP
 make test    all quick checks of every claim, as a change must pass them (some minutes)
 make demo    the whole loop, live: a collector, thousands of installs, truth beside estimate (about a minute)
 make check   what a machine can say of the code at a glance: ruff, mypy, who imports whom
+make bench   hubbub beside its peers and the limit, one table (20 minutes; QUICK=1: three; ONLY=client|accuracy|...)
 make proof   the long, full-size form of the claims; resumes where it stopped, ends with all its figures
 make clean   removes all that these have made
 
@@ -18,7 +19,7 @@ PYTHON=/path/to/python3 chooses the Python (now: $(PYTHON)), WORKERS=n how many 
 PYTEST_OPTIONS="tests/protocol -x" what pytest is told besides.
 endef
 
-.PHONY: help test demo check proof clean environment
+.PHONY: help test demo check bench proof clean environment
 
 help:
 	$(info $(HELP))
@@ -37,12 +38,16 @@ check: environment
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Peers have environments of their own, in .bench, made once.
+bench: environment
+	@$(BIN)/python -m tests.bench.run $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
 # One after the other: some measure the machine, and must have it to themselves.
 proof: environment
 	$(BIN)/python -m pytest -m proof --resume -v $(PYTEST_OPTIONS)
 
 clean:
-	rm -rf .venv .proof .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf .venv .bench .proof .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 environment:

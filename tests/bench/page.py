@@ -1,0 +1,106 @@
+"""The bench's findings as a page: one table for each question, one line for each defeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tests.bench.rows import US, Comparison, Row, compare
+
+BEGIN, END = "<!-- made by make bench -->", "<!-- end -->"
+TITLES = {
+    "client": "The client",
+    "accuracy": "Accuracy at equal epsilon",
+    "collector": "The collector",
+    "decode": "Decoding, as candidates grow",
+    "simulate": "Simulating, as installs grow",
+}
+
+
+def page(made: dict[str, Any], rows: list[Row]) -> str:
+    """The part of docs/benchmarks.md between the markers."""
+    compared = compare(rows)
+    head = [
+        f"{made['when']}; {made['machine']}; Python {made['python']}; hubbub {made['hubbub']}; "
+        f"{made['seconds'] / 60:.0f} minutes in all.",
+        "",
+        "Peers: " + ", ".join(f"{name} {version}" for name, version in made["versions"].items()) + ".",
+        "",
+        *_behind(compared),
+    ]
+    parts = [part for part in TITLES if any(row.part == part for row in rows)]
+    return "\n".join([*head, *(line for part in parts for line in _part(part, rows, compared))]).rstrip() + "\n"
+
+
+def _behind(compared: list[Comparison]) -> list[str]:
+    """Every rival that beats us, in words, before anything else."""
+    lost = [one for one in compared if one.verdict == "behind"]
+    counts = {verdict: sum(one.verdict == verdict for one in compared) for verdict in ("ahead", "level", "behind")}
+    lines = [
+        "### Where hubbub is not ahead",
+        "",
+        f"Of {sum(counts.values())} comparisons hubbub is ahead in {counts['ahead']}, level (within two standard "
+        f"errors) in {counts['level']}, behind in {counts['behind']}:",
+        "",
+    ]
+    grouped: dict[tuple[str, str, str], list[Comparison]] = {}
+    for one in lost:
+        grouped.setdefault((one.row.table, one.row.who, one.row.excused), []).append(one)
+    for (table, who, excused), ones in grouped.items():
+        cases = "; ".join(f"{one.row.case}: {1 / one.ratio:.2f} times" for one in ones)
+        lines.append(f"* **{table}**, against {who}{f' ({excused})' if excused else ''}: {cases}.")
+    return [*lines, ""] if lost else [*lines[:2], "Nowhere in this run.", ""]
+
+
+def _part(part: str, rows: list[Row], compared: list[Comparison]) -> list[str]:
+    lines = [f"### {TITLES[part]}", ""]
+    mine = [row for row in rows if row.part == part]
+    for table in dict.fromkeys(row.table for row in mine):
+        lines += _table(table, [row for row in mine if row.table == table], compared)
+    return lines
+
+
+def _table(title: str, rows: list[Row], compared: list[Comparison]) -> list[str]:
+    """Cases down, rivals across; each cell the figure and, in brackets, how many times better ours is."""
+    whos = sorted(dict.fromkeys(row.who for row in rows), key=lambda who: who != US)
+    ratio = {(one.row.case, one.row.who): one for one in compared if one.row in rows}
+    lines = [
+        f"**{title}** ({rows[0].unit})",
+        "",
+        "| | " + " | ".join(whos) + " |",
+        "|---|" + "---|" * len(whos),
+    ]
+    for case in dict.fromkeys(row.case for row in rows):
+        here = {row.who: row for row in rows if row.case == case}
+        cells = [_cell(here.get(who), ratio.get((case, who))) for who in whos]
+        lines.append(f"| {case} | " + " | ".join(cells) + " |")
+    notes = dict.fromkeys(f"{row.who}: {row.note}" for row in rows if row.note)
+    return [*lines, "", *(f"* {note}" for note in notes), *([""] if notes else [])]
+
+
+def _cell(row: Row | None, against: Comparison | None) -> str:
+    if row is None:
+        return "–"
+    value = f"{row.value:.3g}" if abs(row.value) < 1000 else f"{row.value:,.0f}"
+    if against is None:
+        return value
+    mark = {"behind": ", behind", "level": ", level"}.get(against.verdict, "")
+    return f"{value} ({against.ratio:.3g}×{mark})"
+
+
+def replaced(document: str, made: str) -> str:
+    """A document with what stands between its markers replaced."""
+    before, rest = document.split(BEGIN, 1)
+    return f"{before}{BEGIN}\n\n{made}\n{END}{rest.split(END, 1)[1]}"
+
+
+def lines_of(rows: Iterable[Row]) -> str:
+    """What a terminal shows as a part ends."""
+    rows = list(rows)
+    compared = {id(one.row): one for one in compare(rows)}
+    shown = []
+    for row in rows:
+        one = compared.get(id(row))
+        against = f"{one.ratio:8.2f}x {one.verdict}" if one else ""
+        shown.append(f"  {row.table[:34]:34} {row.case[:28]:28} {row.who[:28]:28} {row.value:12.4g} {against}")
+    return "\n".join(shown)
