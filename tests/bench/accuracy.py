@@ -22,11 +22,11 @@ from hubbub.protocol.metric import Definition
 from hubbub.protocol.registry import best_noise
 from hubbub.protocol.shape import Choice
 from hubbub.simulations.tallies import sample_tally
-from tests.bench.environments import Peer, Say, prepare
+from tests.bench.environments import Peer, Say, peer
 from tests.bench.rows import US, Row, averages
 
 PEOPLE = 100_000
-REPEATS = {2: 400, 4: 300, 16: 150, 100: 60, 1000: 30}
+REPEATS = {2: 300, 4: 200, 16: 100, 100: 50, 1000: 30}
 """How often, for each number of answers: an error summed over few answers varies more."""
 EPSILONS = ("0.5", "1", "2", "4")
 RAW, POST = "Squared error, unbiased estimates", "Squared error, post-processed"
@@ -81,15 +81,15 @@ def _subset(d: int, epsilon: float) -> int:
     return int(max(1, np.rint(d / (math.exp(epsilon) + 1))))
 
 
-def check_law(peer: Peer, name: str, mechanism: str, count: int) -> float:
+def check_law(asked: Peer, name: str, mechanism: str, count: int) -> float:
     """Run the peer's client for real; the worst deviation from the assumed law, in standard deviations."""
     d, epsilon = CHECKED_AT
     value = 3
-    counts = np.array(peer.ask("respond_many", mechanism=mechanism, d=d, epsilon=epsilon, value=value, count=count))
+    counts = np.array(asked.ask("respond_many", mechanism=mechanism, d=d, epsilon=epsilon, value=value, count=count))
     if mechanism == "SHE":
         spread = math.sqrt(count * 8) / epsilon
         return float(np.abs((counts - count * (np.arange(d) == value)) / spread).max())
-    p, q = peer.ask("law", mechanism=mechanism, d=d, epsilon=epsilon)
+    p, q = asked.ask("law", mechanism=mechanism, d=d, epsilon=epsilon)
     chance = np.where(np.arange(d) == value, p, q)
     worst = float(np.abs((counts - count * chance) / np.sqrt(count * chance * (1 - chance))).max())
     assert worst < TOO_FAR, f"{name} {mechanism}: its reports are {worst:.1f} standard deviations from its own law"
@@ -119,9 +119,9 @@ def errors(peers: dict[str, Peer], d: int, epsilon: str, repeats: int) -> dict[t
     metric = definition(d, epsilon)
     found: dict[tuple[str, str], list[float]] = {}
     laws = {
-        (name, mechanism): peer.ask("law", mechanism=mechanism, d=d, epsilon=e)
-        for name, peer in peers.items()
-        for mechanism in peer.ask("mechanisms")
+        (name, mechanism): one.ask("law", mechanism=mechanism, d=d, epsilon=e)
+        for name, one in peers.items()
+        for mechanism in one.ask("mechanisms")
     }
 
     def keep(table: str, who: str, estimate: object) -> None:
@@ -144,38 +144,34 @@ def errors(peers: dict[str, Peer], d: int, epsilon: str, repeats: int) -> dict[t
 
 
 def measure(quick: bool, say: Say) -> list[Row]:
-    peers = {name: Peer(prepare(name, say), f"peer_{name.replace('-', '_')}.py") for name in NAMES}
-    try:
-        say("accuracy: do the peers' clients follow the law their servers assume?")
-        people = 1_000 if quick else 5_000
-        checked = {
-            f"{name} {mechanism}": check_law(peer, name, mechanism, people)
-            for name, peer in peers.items()
-            for mechanism in peer.ask("mechanisms")
-        } | {US: check_own_law(people)}
-        for name in ("multi-freq-ldpy", "opendp"):
-            apart = peers[name].ask("check_estimator", d=16, epsilon=1.0, count=400)
-            assert apart < 1e-6, f"{name}: counts fed to its estimator give another answer than reports do, by {apart}"
-        rows = []
-        sizes, epsilons = ((4, 100), ("1", "4")) if quick else (REPEATS, EPSILONS)
-        for d in sizes:
-            for epsilon in epsilons:
-                say(f"accuracy: d = {d}, epsilon {epsilon}")
-                for (table, who), found in errors(peers, d, epsilon, 30 if quick else REPEATS[d]).items():
-                    rows.append(
-                        Row(
-                            part="accuracy",
-                            table=table,
-                            case=f"d = {d}, ε = {epsilon}",
-                            who=who,
-                            unit="n times the sum of squared errors, over the bound",
-                            excused=SUBSET if " SS" in who and _subset(d, float(epsilon)) > 1 else "",
-                            **averages(found),
-                        )
+    peers = {name: peer(name, say) for name in NAMES}
+    say("accuracy: do the peers' clients follow the law their servers assume?")
+    people = 1_000 if quick else 5_000
+    checked = {
+        f"{name} {mechanism}": check_law(one, name, mechanism, people)
+        for name, one in peers.items()
+        for mechanism in one.ask("mechanisms")
+    } | {US: check_own_law(people)}
+    for name in ("multi-freq-ldpy", "opendp"):
+        apart = peers[name].ask("check_estimator", d=16, epsilon=1.0, count=400)
+        assert apart < 1e-6, f"{name}: counts fed to its estimator give another answer than reports do, by {apart}"
+    rows = []
+    sizes, epsilons = ((4, 100), ("1", "4")) if quick else (REPEATS, EPSILONS)
+    for d in sizes:
+        for epsilon in epsilons:
+            say(f"accuracy: d = {d}, epsilon {epsilon}")
+            for (table, who), found in errors(peers, d, epsilon, 30 if quick else REPEATS[d]).items():
+                rows.append(
+                    Row(
+                        part="accuracy",
+                        table=f"{table}, ε = {epsilon}",
+                        case=f"d = {d}",
+                        who=who,
+                        unit="n times the sum of squared errors, over the bound",
+                        excused=SUBSET if " SS" in who and _subset(d, float(epsilon)) > 1 else "",
+                        **averages(found),
                     )
-        worst = max(checked, key=lambda who: checked[who])
-        say(f"accuracy: laws checked on {people} real reports each; farthest: {worst}, {checked[worst]:.1f} sd")
-        return rows
-    finally:
-        for peer in peers.values():
-            peer.close()
+                )
+    worst = max(checked, key=lambda who: checked[who])
+    say(f"accuracy: laws checked on {people} real reports each; farthest: {worst}, {checked[worst]:.1f} sd")
+    return rows

@@ -19,7 +19,7 @@ from hubbub.protocol.registry import best_noise
 from hubbub.protocol.shape import Mean
 from hubbub.simulations.tallies import sample_tally
 from tests.bench.accuracy import EPSILONS, PEOPLE
-from tests.bench.environments import Peer, Say, prepare
+from tests.bench.environments import Say, peer
 from tests.bench.rows import US, Row, averages
 
 FALSE_ALARM = 1e-6
@@ -60,11 +60,7 @@ def measure(quick: bool, say: Say) -> list[Row]:
         }
         rows.append(Row(who=US, **common, **averages(bit)))
         for name in ("opendp", "diffprivlib"):
-            peer = Peer(prepare(name, say), f"peer_{name}.py")
-            try:
-                drawn = peer.ask("laplace_noise", epsilon=float(epsilon), count=500 if quick else 3000)
-            finally:
-                peer.close()
+            drawn = peer(name, say).ask("laplace_noise", epsilon=float(epsilon), count=500 if quick else 3000)
             fits = stats.kstest(drawn, stats.laplace(scale=1 / float(epsilon)).cdf).pvalue
             assert fits > FALSE_ALARM, f"{name}: its noise at epsilon {epsilon} is not Laplace's (p = {fits:.1e})"
             rows.append(Row(who=f"{name}, Laplace", **common, **averages(laplace)))

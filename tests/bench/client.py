@@ -22,7 +22,7 @@ from hubbub.protocol.metric import Definition
 from hubbub.protocol.registry import best_noise
 from hubbub.protocol.shape import Choice, Flag, Mean, Shape, String
 from tests.bench.client_privacy import privacy
-from tests.bench.environments import BARE, NAMES, ONE_THREAD, Peer, Say, installed_bytes, prepare
+from tests.bench.environments import BARE, NAMES, ONE_THREAD, Peer, Say, installed_bytes, peer, prepare
 from tests.bench.rows import US, Row, times
 
 TEXT = "https://example.org/page"
@@ -93,15 +93,15 @@ def spent(call: Callable[[], object], number: int) -> float:
 
 def time_all(peers: dict[str, Peer], repeats: int, slice_ms: float, say: Say) -> list[Row]:
     rows = []
-    asked = {name: set(peer.ask("cases")) for name, peer in peers.items()}
+    asked = {name: set(one.ask("cases")) for name, one in peers.items()}
     for case in CASES:
         say(f"client: {case}")
         timers: dict[str, Callable[[int], float]] = {
             who: (lambda number, call=call: spent(call, number)) for who, call in own_subjects(case).items()
         }
-        for name, peer in peers.items():
+        for name, one in peers.items():
             if case in asked[name]:
-                timers[name] = lambda number, peer=peer, case=case: peer.ask("spent", case=case, number=number)
+                timers[name] = lambda number, one=one, case=case: one.ask("spent", case=case, number=number)
         numbers = {who: max(5, int(slice_ms * 1e3 / max(timer(50), 0.05))) for who, timer in timers.items()}
         samples: dict[str, list[float]] = {who: [] for who in timers}
         for _ in range(repeats):
@@ -115,7 +115,8 @@ def time_all(peers: dict[str, Peer], repeats: int, slice_ms: float, say: Say) ->
                     case=case,
                     who=who,
                     unit="microseconds of CPU",
-                    limit=who in (FLOOR, FIRST),
+                    limit=who == FLOOR,
+                    unranked=who == FIRST,
                     excused=INSECURE if who in NAMES and who not in SECURE else "",
                     **times(found),
                 )
@@ -155,12 +156,8 @@ def _child_cpu(python: str, code: str) -> float:
 
 
 def measure(quick: bool, say: Say) -> list[Row]:
-    peers = {name: Peer(prepare(name, say), f"peer_{name.replace('-', '_')}.py") for name in NAMES}
-    try:
-        rows = time_all(peers, repeats=7 if quick else 25, slice_ms=8 if quick else 30, say=say)
-        rows += import_and_size(3 if quick else 15, say)
-        say("client: what the peers' noise really is")
-        return rows + privacy(peers, 2_000 if quick else 20_000)
-    finally:
-        for peer in peers.values():
-            peer.close()
+    peers = {name: peer(name, say) for name in NAMES}
+    rows = time_all(peers, repeats=7 if quick else 25, slice_ms=8 if quick else 30, say=say)
+    rows += import_and_size(3 if quick else 7, say)
+    say("client: what the peers' noise really is")
+    return rows + privacy(peers, 2_000 if quick else 20_000)

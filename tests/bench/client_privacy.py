@@ -29,7 +29,7 @@ def privacy(peers: dict[str, Peer], count: int) -> list[Row]:
 
 def _measured(table: str, case: str, who: str, value: float, unit: str, repeats: int, note: str = "") -> Row:
     figures = {"value": value, "low": value, "high": value, "repeats": repeats}
-    return Row(part="client", table=table, case=case, who=who, unit=unit, limit=True, note=note, **figures)
+    return Row(part="client", table=table, case=case, who=who, unit=unit, unranked=True, note=note, **figures)
 
 
 def bits_as_sent(peer: Peer, count: int) -> list[Row]:

@@ -42,7 +42,7 @@ def throughput(quick: bool, plain: bool, say: Say) -> list[Row]:
         say(f"collector: {name}, {loop}")
         requests = 700 if quick else 2_000 if reports == 1000 else 4_000  # a tenth each turn, at least 64
         with tempfile.TemporaryDirectory() as folder:
-            [rounds] = measure_throughput(Path(folder), requests, 1 if quick else 5, name, plain).values()
+            [rounds] = measure_throughput(Path(folder), requests, 1 if quick else 3, name, plain).values()
         case = f"{name}, {loop}"
         for who, side in ((NOOP, 0), (US, 1)):
             loads = [pair[side] for pair in rounds]

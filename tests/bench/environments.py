@@ -40,11 +40,35 @@ def prepare(name: str, say: Say) -> Path:
     say(f"installing {name} into {place.relative_to(ROOT)} (once)")
     shutil.rmtree(place, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
-    what = [str(ROOT)] if name == BARE else ["-r", str(PEERS / f"{name}.txt")]
+    what = [_wheel(place)] if name == BARE else ["-r", str(PEERS / f"{name}.txt")]
     install = ["-m", "pip", "--python", str(python), "install", "-qq", "--disable-pip-version-check", *what]
     subprocess.run([sys.executable, *install], check=True)
     stamp.write_text(wanted)
     return python
+
+
+def _wheel(place: Path) -> str:
+    """This project, built with what its own environment has."""
+    make = ["-m", "pip", "wheel", "-qq", "--no-deps", "--no-build-isolation", "-w", str(place), str(ROOT)]
+    subprocess.run([sys.executable, *make], check=True)
+    [wheel] = place.glob("*.whl")
+    return str(wheel)
+
+
+def peer(name: str, say: Say, script: str = "") -> Peer:
+    """The peer's process, which is started when first asked for and serves every part of a run."""
+    script = script or f"peer_{name.replace('-', '_')}.py"
+    if script not in _running:
+        _running[script] = Peer(prepare(name, say), script)
+    return _running[script]
+
+
+def close_peers() -> None:
+    while _running:
+        _running.popitem()[1].close()
+
+
+_running: dict[str, Peer] = {}
 
 
 def _wanted(name: str) -> str:

@@ -61,27 +61,32 @@ def _part(part: str, rows: list[Row], compared: list[Comparison]) -> list[str]:
 
 
 def _table(title: str, rows: list[Row], compared: list[Comparison]) -> list[str]:
-    """Cases down, rivals across; each cell the figure and, in brackets, how many times better ours is."""
+    """Each cell: the figure, half its spread and, in brackets, how many times better ours is. The longer side is down."""
     whos = sorted(dict.fromkeys(row.who for row in rows), key=lambda who: who != US)
+    cases = list(dict.fromkeys(row.case for row in rows))
     ratio = {(one.row.case, one.row.who): one for one in compared if one.row in rows}
+    cells = {(row.case, row.who): _cell(row, ratio.get((row.case, row.who))) for row in rows}
+    if len(whos) > len(cases):
+        across, table = cases, [[who, *(cells.get((case, who), "–") for case in cases)] for who in whos]
+    else:
+        across, table = whos, [[case, *(cells.get((case, who), "–") for who in whos)] for case in cases]
     lines = [
         f"**{title}** ({rows[0].unit})",
         "",
-        "| | " + " | ".join(whos) + " |",
-        "|---|" + "---|" * len(whos),
+        "| | " + " | ".join(across) + " |",
+        "|---|" + "---|" * len(across),
+        *("| " + " | ".join(line) + " |" for line in table),
+        "",
     ]
-    for case in dict.fromkeys(row.case for row in rows):
-        here = {row.who: row for row in rows if row.case == case}
-        cells = [_cell(here.get(who), ratio.get((case, who))) for who in whos]
-        lines.append(f"| {case} | " + " | ".join(cells) + " |")
-    notes = dict.fromkeys(f"{row.who}: {row.note}" for row in rows if row.note)
-    return [*lines, "", *(f"* {note}" for note in notes), *([""] if notes else [])]
+    notes = dict.fromkeys(f"* {row.who}: {row.note}." for row in rows if row.note)
+    return [*lines, *notes, *([""] if notes else [])]
 
 
-def _cell(row: Row | None, against: Comparison | None) -> str:
-    if row is None:
-        return "–"
+def _cell(row: Row, against: Comparison | None) -> str:
     value = f"{row.value:.3g}" if abs(row.value) < 1000 else f"{row.value:,.0f}"
+    spread = (row.high - row.low) / 2
+    if spread > 0.001 * abs(row.value):
+        value += f" ±{spread:.2g}" if spread < 1000 else f" ±{spread:,.0f}"
     if against is None:
         return value
     mark = {"behind": ", behind", "level": ", level"}.get(against.verdict, "")

@@ -14,8 +14,8 @@ US = "hubbub"
 class Row:
     """One figure. `low` and `high` are its spread: the quartiles of a time, one standard error of a mean.
 
-    Less is better unless `more_is_better`. A `limit` is no rival: nobody can be ahead of it, and it is no defeat to be
-    behind it. `excused` rivals are compared and not counted, for the reason given.
+    Less is better unless `more_is_better`. A `limit` is no rival: it is no defeat to be behind it. What is `unranked`
+    is to be read and not compared. Why a defeat was to be expected stands in `excused`; it is shown all the same.
     """
 
     part: str
@@ -29,6 +29,7 @@ class Row:
     unit: str
     more_is_better: bool = False
     limit: bool = False
+    unranked: bool = False
     excused: str = ""
     note: str = ""
 
@@ -78,7 +79,7 @@ def compare(rows: Iterable[Row]) -> list[Comparison]:
     found = []
     for row in rows:
         own = ours.get((row.part, row.table, row.case))
-        if own is None or own is row or not own.value or not row.value:
+        if own is None or own is row or row.unranked or not own.value or not row.value:
             continue
         ratio = own.value / row.value if row.more_is_better else row.value / own.value
         relative = [(one.high - one.low) / 2 / abs(one.value) for one in (row, own)]
