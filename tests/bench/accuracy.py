@@ -3,7 +3,7 @@
 Peers' clients are per-person Python, so 100,000 people times many repeats would take hours. Instead each mechanism's
 client is run for real on some thousands of people, its law (how often a report supports the person's value, and another
 value) is compared with the one its own server assumes, and the server is then fed with counts drawn from that law:
-multinomial where a report names one value, binomial for each value otherwise. Where an estimator takes a list of
+multinomial where a report names one value or (up to 16) a subset of them, binomial for each value otherwise. Where an estimator takes a list of
 reports, the bench checks that its own feeding of counts gives what the list gives. Errors are sums of squares over all
 values, times n, over the bound that no mechanism beats.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import os
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 
@@ -71,13 +72,23 @@ def supports(mechanism: str, law: tuple[float, float], counts: np.ndarray, epsil
         table = np.full((d, d), (1 - p) / (d - 1))
         np.fill_diagonal(table, p)
         return rng.multinomial(counts, table).sum(axis=0)
+    if mechanism == "SS" and d <= 16:  # which subsets, not only which values: their size is fixed
+        return _subsets(p, counts, _subset(d, epsilon), rng)
     if mechanism == "SHE":  # adds Laplace noise to every value: a sum of n of them is a difference of two gammas
         scale = 2 / epsilon
         return counts + rng.gamma(PEOPLE, scale, d) - rng.gamma(PEOPLE, scale, d)
     return rng.binomial(counts, p) + rng.binomial(PEOPLE - counts, q)
 
 
+def _subsets(p: float, counts: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    d = len(counts)
+    member = np.array([[v in chosen for v in range(d)] for chosen in combinations(range(d), size)])
+    chances = np.where(member.T, p / math.comb(d - 1, size - 1), (1 - p) / math.comb(d - 1, size))
+    return rng.multinomial(counts, chances / chances.sum(axis=1, keepdims=True)).sum(axis=0) @ member
+
+
 def _subset(d: int, epsilon: float) -> int:
+    """How many values subset selection names."""
     return int(max(1, np.rint(d / (math.exp(epsilon) + 1))))
 
 

@@ -61,7 +61,7 @@ def _part(part: str, rows: list[Row], compared: list[Comparison]) -> list[str]:
 
 
 def _table(title: str, rows: list[Row], compared: list[Comparison]) -> list[str]:
-    """Each cell: the figure, half its spread and, in brackets, how many times better ours is. The longer side is down."""
+    """Each cell: the figure, half its spread, and how many times better ours is. The longer side is down."""
     whos = sorted(dict.fromkeys(row.who for row in rows), key=lambda who: who != US)
     cases = list(dict.fromkeys(row.case for row in rows))
     ratio = {(one.row.case, one.row.who): one for one in compared if one.row in rows}

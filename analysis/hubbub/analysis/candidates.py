@@ -11,7 +11,6 @@ from scipy import stats
 
 from hubbub.analysis.answers import odd_ones
 from hubbub.analysis.assemble import Columns, assemble, attack_radius
-from hubbub.analysis.best_guess import likely_shares
 from hubbub.analysis.cells import Pool
 from hubbub.analysis.decoding import ABSENT, ANSWER, OTHER, Array, Decoding, Diagnostics
 from hubbub.analysis.design import Design, string_design
@@ -25,6 +24,7 @@ from hubbub.analysis.intervals import (
     ratio_interval,
     score_interval,
 )
+from hubbub.analysis.joint_guess import joint_shares
 from hubbub.analysis.options import Options
 from hubbub.analysis.strings import Strings, decode_strings
 
@@ -167,7 +167,8 @@ def _rows(
     low_selected[chosen], high_selected[chosen] = interval_given_selection(
         estimate[chosen], std_error[chosen], bar * fit_error[chosen], options.confidence
     )
-    best = likely_shares(estimate, fit_error**2, min(1.0, max(0.0, everyone.high)) if found.fit else 0.0)
+    most = min(1.0, max(0.0, everyone.high)) if found.fit else 0.0
+    best = spread_out(joint_shares(design, found, most), 0.0)
     absent, other = 1 - everyone.answered, everyone.answered - float(np.nansum(estimate))
     errors = np.array([everyone.std_error, float(np.sqrt(found.sum_variance + everyone.std_error**2))])
     last = np.array([absent, other])
