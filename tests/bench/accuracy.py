@@ -3,9 +3,9 @@
 Peers' clients are per-person Python, so 100,000 people times many repeats would take hours. Instead each mechanism's
 client is run for real on some thousands of people, its law (how often a report supports the person's value, and another
 value) is compared with the one its own server assumes, and the server is then fed with counts drawn from that law:
-multinomial where a report names one value or (up to 16) a subset of them, binomial for each value otherwise. Where an estimator takes a list of
-reports, the bench checks that its own feeding of counts gives what the list gives. Errors are sums of squares over all
-values, times n, over the bound that no mechanism beats.
+multinomial where a report names one value or (of up to 16) a subset of them, binomial for each value otherwise. Where
+an estimator takes a list of reports, the bench checks that its own feeding of counts gives what the list gives. Errors
+are sums of squares over all values, times n, over the bound that no mechanism beats.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.bench.environments import Peer, Say, peer
 from tests.bench.rows import US, Row, averages
 
 PEOPLE = 100_000
-REPEATS = {2: 300, 4: 200, 16: 100, 100: 50, 1000: 30}
+REPEATS = {2: 150, 4: 150, 16: 80, 100: 40, 1000: 30}
 """How often, for each number of answers: an error summed over few answers varies more."""
 EPSILONS = ("0.5", "1", "2", "4")
 RAW, POST = "Squared error, unbiased estimates", "Squared error, post-processed"
@@ -157,7 +157,7 @@ def errors(peers: dict[str, Peer], d: int, epsilon: str, repeats: int) -> dict[t
 def measure(quick: bool, say: Say) -> list[Row]:
     peers = {name: peer(name, say) for name in NAMES}
     say("accuracy: do the peers' clients follow the law their servers assume?")
-    people = 1_000 if quick else 5_000
+    people = 1_000 if quick else 3_000
     checked = {
         f"{name} {mechanism}": check_law(one, name, mechanism, people)
         for name, one in peers.items()

@@ -113,8 +113,8 @@ def measure(quick: bool, say: Say) -> list[Row]:
     pure, regression = peer("pure-ldp", say), peer("pure-ldp", say, "peer_regression.py")
     gathered: dict[tuple[str, str, str], list[float]] = {}
     for candidates in (200, 1000):
-        rounds = 3 if quick else 30
-        slow = rounds if candidates == 200 else 0 if quick else 5  # pure-ldp takes ten seconds for a thousand
+        rounds = 3 if quick else 20
+        slow = rounds if candidates == 200 else 0 if quick else 3  # pure-ldp takes ten seconds for a thousand
         for seed in range(rounds):
             say(f"accuracy: {candidates} strings, population {seed + 1} of {rounds}")
             for who, found in one_round(candidates, seed, pure if seed < slow else None, regression):

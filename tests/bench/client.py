@@ -157,7 +157,7 @@ def _child_cpu(python: str, code: str) -> float:
 
 def measure(quick: bool, say: Say) -> list[Row]:
     peers = {name: peer(name, say) for name in NAMES}
-    rows = time_all(peers, repeats=7 if quick else 25, slice_ms=8 if quick else 30, say=say)
-    rows += import_and_size(3 if quick else 7, say)
+    rows = time_all(peers, repeats=7 if quick else 21, slice_ms=8 if quick else 20, say=say)
+    rows += import_and_size(2 if quick else 5, say)
     say("client: what the peers' noise really is")
     return rows + privacy(peers, 2_000 if quick else 20_000)

@@ -40,7 +40,7 @@ def throughput(quick: bool, plain: bool, say: Say) -> list[Row]:
         if quick and plain and reports in (1, 50):
             continue
         say(f"collector: {name}, {loop}")
-        requests = 700 if quick else 2_000 if reports == 1000 else 4_000  # a tenth each turn, at least 64
+        requests = 700 if quick else 1_500 if reports == 1000 else 2_500  # a tenth each turn, at least 64
         with tempfile.TemporaryDirectory() as folder:
             [rounds] = measure_throughput(Path(folder), requests, 1 if quick else 3, name, plain).values()
         case = f"{name}, {loop}"

@@ -11,7 +11,7 @@ from tests.bench.rows import US, Row, times
 def measure(quick: bool, say: Say) -> list[Row]:
     sizes = (1_000, 10_000, 100_000) if quick else (1_000, 10_000, 100_000, 1_000_000)
     samples: dict[int, list[tuple[float, float]]] = {size: [] for size in sizes}
-    for turn in range(2 if quick else 3):
+    for turn in range(2):
         for size in sizes:
             say(f"decode: {size:,} candidates, turn {turn + 1}")
             samples[size].append(decode_once(size, 1))

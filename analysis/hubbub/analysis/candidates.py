@@ -68,7 +68,7 @@ def decode_design(
     told_apart = design if len(first) == len(listed) else design.only(first)
     found = decode_strings(told_apart, options.alpha)
     everyone = _Everyone.of(pools, design, found, options)
-    rows, bars = _rows(listed, first, found, everyone, design, options)
+    rows, bars = _rows(listed, first, found, everyone, told_apart, options)
     floor = float(np.median(bars[first])) if len(first) else np.nan
     answered_only = options.exclude_absent
     if answered_only:
