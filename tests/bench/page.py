@@ -83,14 +83,18 @@ def _table(title: str, rows: list[Row], compared: list[Comparison]) -> list[str]
 
 
 def _cell(row: Row, against: Comparison | None) -> str:
-    value = f"{row.value:.3g}" if abs(row.value) < 1000 else f"{row.value:,.0f}"
+    value = _digits(row.value, 3)
     spread = (row.high - row.low) / 2
     if spread > 0.001 * abs(row.value):
-        value += f" ±{spread:.2g}" if spread < 1000 else f" ±{spread:,.0f}"
+        value += f" ±{_digits(spread, 2)}"
     if against is None:
         return value
     mark = {"behind": ", behind", "level": ", level"}.get(against.verdict, "")
     return f"{value} ({against.ratio:.3g}×{mark})"
+
+
+def _digits(value: float, digits: int) -> str:
+    return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:,.0f}"
 
 
 def replaced(document: str, made: str) -> str:

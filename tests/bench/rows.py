@@ -34,7 +34,11 @@ class Row:
     note: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        return {key: _short(value) for key, value in asdict(self).items() if value not in ("", False)}
+        return {key: _short(value) for key, value in asdict(self).items() if value != "" and value is not False}
+
+    @classmethod
+    def of_json(cls, kept: dict[str, Any]) -> Row:
+        return cls(**{"value": 0.0, "low": 0.0, "high": 0.0, **kept})
 
 
 def _short(value: Any) -> Any:

@@ -17,10 +17,11 @@ import time
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from tests.bench.environments import ONE_THREAD, PEERS, PLACE, ROOT, close_peers
 from tests.bench.page import lines_of, page, replaced
-from tests.bench.rows import compare
+from tests.bench.rows import Row, compare
 
 RESULTS = Path(__file__).resolve().with_name("results")
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
@@ -37,7 +38,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the small form: under three minutes")
     parser.add_argument("--only", choices=[*PARTS, ""], default="", help="one part")
+    parser.add_argument("--pages", action="store_true", help="measure nothing: write the pages again from the figures")
     arguments = parser.parse_args()
+    if arguments.pages:
+        return rewrite()
     began = time.perf_counter()
 
     def say(line: str) -> None:
@@ -65,10 +69,19 @@ def main() -> int:
     stem = ("quick" if arguments.quick else "full") + (f"-{arguments.only}" if arguments.only else "")
     folder = PLACE if arguments.only else RESULTS  # parts of a run are for looking, not for keeping
     folder.mkdir(exist_ok=True)
+    write(folder, stem, made, rows)
+    verdicts = [one.verdict for one in compare(rows) if one.verdict != "limit"]
+    behind = f"behind in {verdicts.count('behind')} of {len(verdicts)} comparisons"
+    say(f"written to {(folder / stem).relative_to(ROOT)}.json and .md; {behind}")
+    return 0
+
+
+def write(folder: Path, stem: str, made: dict[str, Any], rows: list[Row]) -> None:
+    """The JSON, the tables, and the page that quotes them."""
     compared = [
         {
-            "case": one.row.case,
             "table": one.row.table,
+            "case": one.row.case,
             "who": one.row.who,
             "ratio": float(f"{one.ratio:.4g}"),
             "error": float(f"{one.error:.2g}"),
@@ -82,9 +95,13 @@ def main() -> int:
     (folder / f"{stem}.md").write_text(shown, encoding="utf-8")
     if stem == "full" or (stem == "quick" and not (RESULTS / "full.json").exists()):
         DOCUMENT.write_text(replaced(DOCUMENT.read_text(encoding="utf-8"), shown), encoding="utf-8")
-    behind = sum(one["verdict"] == "behind" for one in compared)
-    ranked = sum(one["verdict"] != "limit" for one in compared)
-    say(f"written to {(folder / stem).relative_to(ROOT)}.json and .md; behind in {behind} of {ranked} comparisons")
+
+
+def rewrite() -> int:
+    """The pages again from the kept figures: for a change of their form alone."""
+    for path in sorted(RESULTS.glob("*.json")):
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        write(RESULTS, path.stem, kept["made"], [Row.of_json(row) for row in kept["rows"]])
     return 0
 
 
