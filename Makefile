@@ -8,19 +8,20 @@ BIN := .venv/bin
 unexport PYTHONPATH PYTHONHOME
 
 define HELP
-make test    all quick checks of every claim, as a change must pass them (some minutes)
-make demo    the whole loop, live: a collector, thousands of installs, truth beside estimate (about a minute)
-make check   what a machine can say of the code at a glance: ruff, mypy, who imports whom
-make docs    these documents as a site, in build/site
-make proof   the long, full-size form of the claims; resumes where it stopped, ends with all its figures
+make test      all quick checks of every claim, as a change must pass them (some minutes)
+make demo      the whole loop, live: a collector, thousands of installs, truth beside estimate (about a minute)
+make check     what a machine can say of the code at a glance: ruff, mypy, who imports whom
+make docs      these documents as a site, in build/site
+make bench     hubbub beside its peers and the limit, one table (20 minutes; QUICK=1: three; ONLY=client|accuracy|...)
+make proof     the long, full-size form of the claims; resumes where it stopped, ends with all its figures
 make pictures  screenshots of the dashboard, for docs/pictures; needs chromium
-make clean   removes all that these have made
+make clean     removes all that these have made
 
 PYTHON=/path/to/python3 chooses the Python (now: $(PYTHON)), WORKERS=n how many processes test,
 PYTEST_OPTIONS="tests/protocol -x" what pytest is told besides.
 endef
 
-.PHONY: help test demo check docs proof pictures clean environment
+.PHONY: help test demo check docs bench proof pictures clean environment
 
 help:
 	$(info $(HELP))
@@ -43,6 +44,10 @@ docs: environment
 	$(BIN)/python -m sphinx -q -W --keep-going -n -b html -c docs -d build/doctrees . build/site
 	@echo "open build/site/index.html"
 
+# Peers have environments of their own, in .bench, made once.
+bench: environment
+	@$(BIN)/python -m tests.bench.run $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
 # One after the other: some measure the machine, and must have it to themselves.
 proof: environment
 	$(BIN)/python -m pytest -m proof --resume -v $(PYTEST_OPTIONS)
@@ -51,7 +56,7 @@ pictures: environment
 	HUBBUB_NEED_BROWSER=1 HUBBUB_PICTURES=docs/pictures $(BIN)/python -m pytest tests/dashboard/test_pictures.py $(PYTEST_OPTIONS)
 
 clean:
-	rm -rf .venv .proof .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf .venv .bench .proof .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 environment:

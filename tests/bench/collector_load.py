@@ -25,6 +25,10 @@ class Load:
     latencies: tuple[float, ...]
 
     @property
+    def p50(self) -> float:
+        return statistics.median(self.latencies)
+
+    @property
     def p99(self) -> float:
         return sorted(self.latencies)[int(len(self.latencies) * 0.99)]
 

@@ -1,6 +1,10 @@
-"""The yardstick: an aiohttp handler that reads a body and answers as a collector would, and does nothing else."""
+"""The yardstick: an aiohttp handler that reads a body and answers as a collector would, and does nothing else.
+
+With `plain` as argument it runs on asyncio's own loop instead of uvloop.
+"""
 
 import asyncio
+import sys
 
 import uvloop
 from aiohttp import web
@@ -23,5 +27,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
+    factory = None if "plain" in sys.argv else uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as loop:
         loop.run(main())

@@ -18,9 +18,10 @@ from random import Random
 
 from hubbub.protocol.report import Batch, pack
 from tests.bench.collector_load import Load, as_request, middle, run, with_fresh_ids
-from tests.collector.kit import REGISTRY, Collector, random_batch
+from tests.collector.kit import LAUNCH, REGISTRY, Collector, random_batch
 
 TURNS = 10
+PLAIN_LOOP = Path(__file__).with_name("collector_plain_loop.py")
 LIMITLESS = ("--sender-rate", "1000000", "--sender-burst", "1000000")
 
 
@@ -30,6 +31,7 @@ def shapes(now: float) -> dict[str, tuple[str, bytes]]:
     everything = list(REGISTRY)
     homepage = [REGISTRY["homepage"]]
     return {
+        "1 report": ("/v1/reports", pack(random_batch(random, homepage, now))),
         "8 metrics x 1 report": ("/v1/reports", pack(random_batch(random, everything, now))),
         "50 reports, an install's backlog": ("/v1/reports", pack(_backlog(random, now))),
         "50 reports, relayed": ("/v1/relay", pack(random_batch(random, homepage, now, reports=50))),
@@ -48,9 +50,9 @@ def _backlog(random: Random, now: float) -> Batch:
 
 
 class Noop:
-    def __init__(self) -> None:
+    def __init__(self, *flags: str) -> None:
         script = Path(__file__).with_name("collector_noop.py")
-        self.process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)
+        self.process = subprocess.Popen([sys.executable, str(script), *flags], stdout=subprocess.PIPE)
         self.port = int(self.process.stdout.readline())
 
     def stop(self) -> None:
@@ -59,8 +61,10 @@ class Noop:
         self.process.stdout.close()
 
 
-def measure(folder: Path, requests: int, rounds: int = 3, only: str = "") -> dict[str, list[tuple[Load, Load]]]:
-    """For each shape and round, the load of the no-op and of the collector.
+def measure(
+    folder: Path, requests: int, rounds: int = 3, only: str = "", plain: bool = False
+) -> dict[str, list[tuple[Load, Load]]]:
+    """For each shape and round, the load of the no-op and of the collector, on uvloop or on the plain loop.
 
     Within a round the two take turns, a few hundred requests each, so that whatever else the machine does
     falls on both alike.
@@ -72,15 +76,16 @@ def measure(folder: Path, requests: int, rounds: int = 3, only: str = "") -> dic
         for name, (path, message) in shapes(time.time()).items():
             if name.startswith(only):
                 places = [folder / f"{len(results)}-{number}" for number in range(rounds)]
-                results[name] = [_round(place, path, message, requests, min(mine)) for place in places]
+                results[name] = [_round(place, path, message, requests, min(mine), plain) for place in places]
         return results
     finally:
         os.sched_setaffinity(0, mine)
 
 
-def _round(place: Path, path: str, message: bytes, requests: int, core: int) -> tuple[Load, Load]:
+def _round(place: Path, path: str, message: bytes, requests: int, core: int, plain: bool = False) -> tuple[Load, Load]:
     place.mkdir(parents=True)
-    noop, collector = Noop(), Collector(place, *LIMITLESS)
+    noop = Noop(*["plain"] * plain)
+    collector = Collector(place, *LIMITLESS, launch=PLAIN_LOOP if plain else LAUNCH)
     try:
         headers = f"Authorization: Bearer {collector.relay_token()}\r\n"
         for server in (noop, collector):

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.client.respond import carry_bits, carry_category, draw_bits, draw_memo, respond
+from hubbub.client.respond import carry_bit, carry_bits, carry_category, draw_bits, draw_memo, respond
 from hubbub.protocol.channel import PRECISION, UNIT, UNITS, BitChannel, KaryChannel, Noise, Units, rappor_noise
 from hubbub.protocol.encoding import ABSENT, encode
 from hubbub.protocol.epsilon import exp_below, log_above
@@ -275,6 +275,18 @@ def test_a_response_takes_as_many_random_bytes_whatever_happens(name: str) -> No
             taken.add(tuple(asked))
         (sizes,) = taken
         assert len(sizes) == 2
+
+
+@pytest.mark.parametrize("units", [(UNITS - 5, 5), (11 << 20, UNITS - (11 << 20)), (UNITS, 0), (UNITS // 2, 77)])
+@pytest.mark.parametrize("sent", [0, 1])
+def test_a_single_bit_is_carried_as_one_of_many(units: Units, sent: int) -> None:
+    """Both ways rise or fall with the random number and turn at a threshold: equal around it, they are equal."""
+    for number in {clamped for t in units for clamped in (t - 1, t, t + 1, 0, UNITS - 1) if 0 <= clamped < UNITS}:
+        words = [number >> i & 1 for i in range(PRECISION)]
+        assert carry_bit(sent, units, int.from_bytes(bytes(words), "little")) == carry_bits(sent, 1, units, words)
+        complements = [1 - word for word in words]  # the algebra compares these
+        digits = int.from_bytes(bytes(complements), "little")
+        assert carry_bit(sent, units, digits) == carry_bits(sent, 1, units, complements)
 
 
 def test_with_a_memo_the_mask_no_longer_matters() -> None:

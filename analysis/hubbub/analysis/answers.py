@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis.assemble import Columns, assemble, attack_radius, require_same_shape
-from hubbub.analysis.best_guess import nearest_shares
+from hubbub.analysis.best_guess import likely_shares, nearest_shares
 from hubbub.analysis.cells import Pool
 from hubbub.analysis.decoding import ABSENT, ANSWER, Array, Decoding, Diagnostics
 from hubbub.analysis.estimate import Shares, covariance_with, normal_p_value, shares
@@ -90,7 +90,9 @@ def _best_guess(pools: Sequence[Pool], found: Shares) -> Array:
     variance = found.std_error**2
     if isinstance(pools[0].metric.shape, Flag):
         return np.clip(found.estimate, 0, 1)
-    return nearest_shares(found.estimate, variance, exactly=isinstance(pools[0].metric.shape, Choice))
+    if isinstance(pools[0].metric.shape, Choice):
+        return likely_shares(found.estimate, variance, exactly=True)
+    return nearest_shares(found.estimate, variance)
 
 
 def _with_absent(rows: Columns, found: Shares, pools: Sequence[Pool], options: Options) -> Columns:

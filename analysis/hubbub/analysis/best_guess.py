@@ -41,7 +41,7 @@ def nearest_shares(estimate: Array, variance: Array, total: float = 1.0, exactly
     return guess
 
 
-def likely_shares(estimate: Array, variance: Array, total: float) -> Array:
+def likely_shares(estimate: Array, variance: Array, total: float = 1.0, exactly: bool = False) -> Array:
     """The same for long lists, most of which nobody holds: first shrink each estimate to the average of the true
     shares that give such an estimate, then go to the nearest possible population.
 
@@ -50,13 +50,13 @@ def likely_shares(estimate: Array, variance: Array, total: float) -> Array:
     """
     known = np.isfinite(estimate) & np.isfinite(variance) & (variance > 0)
     if known.sum() < _ENOUGH:
-        return nearest_shares(estimate, variance, total)
+        return nearest_shares(estimate, variance, total, exactly)
     std_error = np.sqrt(variance[known])
     z = estimate[known] / std_error
     shrunk = np.where(known, estimate, np.nan)
     # Shrunk, never stretched: the fitted mixture is a few points, and between them its average may jump.
     shrunk[known] = std_error * np.where(z > _CLEAR, z, np.minimum(_average_behind(np.minimum(z, _CLEAR)), z))
-    return nearest_shares(shrunk, variance, total)
+    return nearest_shares(shrunk, variance, total, exactly)
 
 
 def _average_behind(z: Array) -> Array:

@@ -11,7 +11,6 @@ from scipy import stats
 
 from hubbub.analysis.answers import odd_ones
 from hubbub.analysis.assemble import Columns, assemble, attack_radius
-from hubbub.analysis.best_guess import likely_shares
 from hubbub.analysis.cells import Pool
 from hubbub.analysis.decoding import ABSENT, ANSWER, OTHER, Array, Decoding, Diagnostics
 from hubbub.analysis.design import Design, string_design
@@ -25,6 +24,7 @@ from hubbub.analysis.intervals import (
     ratios,
     score_interval,
 )
+from hubbub.analysis.joint_guess import joint_shares
 from hubbub.analysis.options import Options
 from hubbub.analysis.strings import Strings, decode_strings
 
@@ -68,7 +68,7 @@ def decode_design(
     told_apart = design if len(first) == len(listed) else design.only(first)
     found = decode_strings(told_apart, options.alpha)
     everyone = _Everyone.of(pools, design, found, options)
-    rows, bars = _rows(listed, first, found, everyone, design, options)
+    rows, bars = _rows(listed, first, found, everyone, told_apart, options)
     floor = float(np.median(bars[first])) if len(first) else np.nan
     answered_only = options.exclude_absent
     if answered_only:
@@ -167,7 +167,8 @@ def _rows(
     low_selected[chosen], high_selected[chosen] = interval_given_selection(
         estimate[chosen], std_error[chosen], bar * fit_error[chosen], options.confidence
     )
-    best = likely_shares(estimate, fit_error**2, min(1.0, max(0.0, everyone.high)) if found.fit else 0.0)
+    most = min(1.0, max(0.0, everyone.high)) if found.fit else 0.0
+    best = spread_out(joint_shares(design, found, most), 0.0)
     absent, other = 1 - everyone.answered, everyone.answered - float(np.nansum(estimate))
     errors = np.array([everyone.std_error, float(np.sqrt(found.sum_variance + everyone.std_error**2))])
     last = np.array([absent, other])

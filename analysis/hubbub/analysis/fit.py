@@ -63,12 +63,12 @@ class Fit:
 def even_weights(design: Design, aside: Mask) -> Weights:
     """To begin with: every cell as noisy as one whose bit is set as often as the average."""
     share = np.full(len(design.share), max(float(np.mean(design.share[design.told])), 0.0))
-    return Weights(cells=np.where(design.told & ~aside, 1 / _variance(design, share), 0.0), tau2=0.0)
+    return Weights(cells=np.where(design.told & ~aside, 1 / cell_variance(design, share), 0.0), tau2=0.0)
 
 
 def reweigh(design: Design, fit: Fit, aside: Mask) -> Weights:
     """The weights that a fit implies."""
-    variance = _variance(design, fit.expected)
+    variance = cell_variance(design, fit.expected)
     active = design.told & ~aside
     tau2 = extra_variance(fit.residual[active], variance[active], len(fit.chosen) + 1)
     return Weights(cells=np.where(active, 1 / (variance + tau2), 0.0), tau2=tau2)
@@ -120,7 +120,7 @@ def _inverse(normal: Array) -> Array | None:
     return both
 
 
-def _variance(design: Design, share: Array) -> Array:
+def cell_variance(design: Design, share: Array) -> Array:
     """Of each told cell at these shares: the wires' noise, and that its cohort is a sample."""
     # At least half an install: a wire that never lies would otherwise give cells no variance at all.
     g = np.clip(share, np.minimum(design.sampling / 2, 1), 1)
@@ -156,7 +156,7 @@ def sticking_out(design: Design, fit: Fit) -> tuple[Mask, float]:
     not close to 1 the cells beyond are no exceptions but a tail: nothing is set aside, and `tau2` stands for them.
     """
     told = design.told
-    standard = fit.residual[told] / np.sqrt(_variance(design, fit.expected)[told])
+    standard = fit.residual[told] / np.sqrt(cell_variance(design, fit.expected)[told])
     spread = 1.4826 * float(np.median(np.abs(standard - np.median(standard))))
     cut = _TRIM * max(spread, 1.0)
     beyond = standard > cut

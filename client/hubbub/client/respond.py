@@ -8,6 +8,7 @@ positions are compared at once, digit by digit, with a fixed number of random by
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from hubbub.protocol.channel import PRECISION, UNITS, Units
@@ -44,6 +45,8 @@ def _carry(metric: Definition, units: Units, sent: int, cohort: int, random: Ran
         return carry_category(sent, width, units, int.from_bytes(random(PRECISION // 8), "little"))
     size = (width + 7) // 8
     drawn = random(PRECISION * size)
+    if width == 1:
+        return carry_bit(sent, units, int.from_bytes(drawn, "little"))
     words = [int.from_bytes(drawn[i : i + size], "little") for i in range(0, PRECISION * size, size)]
     return carry_bits(sent, width, units, words)
 
@@ -59,6 +62,16 @@ def carry_bits(sent: int, width: int, units: Units, words: Sequence[int]) -> int
     return (sent & ones | ~sent & zeros) & everywhere
 
 
+def carry_bit(sent: int, units: Units, digits: int) -> int:
+    """`carry_bits` for a single position, in one comparison: digit i of its random number is bit 8 i of `digits`, and
+    numbers whose digits are spread out compare as the numbers do."""
+    when_one, when_zero = units
+    number = ~digits & _EVERY_DIGIT  # the complements, as below
+    if when_one + when_zero == UNITS:
+        return sent ^ (number < _spread(when_zero))
+    return int(number < _spread(when_one if sent else when_zero))
+
+
 def carry_category(sent: int, width: int, units: Units, number: int) -> int:
     """One category through a k-ary channel: the numbers below (width - 1) x other name another category, evenly;
     all the rest name the one that was sent."""
@@ -67,6 +80,15 @@ def carry_category(sent: int, width: int, units: Units, number: int) -> int:
         return sent
     category = number // other
     return 1 << category + (category >= sent.bit_length() - 1)
+
+
+@lru_cache(maxsize=256)
+def _spread(threshold: int) -> int:
+    """A number with its binary digits 8 apart."""
+    return sum((threshold >> i & 1) << 8 * i for i in range(PRECISION + 1))
+
+
+_EVERY_DIGIT = _spread(UNITS - 1)
 
 
 def _set_with(numerator: int, words: Sequence[int], everywhere: int) -> int:

@@ -76,18 +76,20 @@ def _end(number: Fraction, low: Fraction, high: Fraction, dither: int) -> int:
     """Alpha-point rounding (Ding, Kulkarni, Yekhanin 2017): the high end iff number + alpha (high - low) reaches it.
 
     alpha = dither / 2**64 is uniform over installs, so the high end has probability (number - low) / (high - low);
-    it is fixed for one install, so small changes of the number seldom change the mask.
+    it is fixed for one install, so small changes of the number seldom change the mask. In whole numbers: number - high
+    + alpha (high - low) >= 0, times 2**64 and all three denominators.
     """
-    span = high - low
-    return int((number - low - span) * 2**DITHER_BITS + dither * span >= 0)
+    (x, x_of), (a, a_of), (b, b_of) = (exact.as_integer_ratio() for exact in (number, low, high))
+    return int((x * b_of - b * x_of) * a_of << DITHER_BITS >= -dither * (b * a_of - a * b_of) * x_of)
 
 
 def _category(shape: Choice, value: Any) -> int:
     if value is ABSENT:
-        return len(shape.choices) if shape.absent is None else shape.choices.index(shape.absent)
-    if not isinstance(value, str) or value not in shape.choices:
+        return len(shape.choices) if shape.absent is None else shape.places[shape.absent]
+    place = shape.places.get(value) if isinstance(value, str) else None
+    if place is None:
         raise WrongValue(f"must be one of the {len(shape.choices)} declared choices, got an undeclared {_type(value)}")
-    return shape.choices.index(value)
+    return place
 
 
 def _boolean(value: Any) -> bool:
@@ -124,8 +126,9 @@ def _plain(value: Any) -> Any:
 
 
 def _clamp(number: Fraction, low: Fraction, high: Fraction) -> tuple[Fraction, bool]:
-    clamped = min(max(number, low), high)
-    return clamped, clamped != number
+    if number < low:
+        return low, True
+    return (high, True) if number > high else (number, False)
 
 
 def _type(value: Any) -> str:

@@ -8,8 +8,8 @@ answers one install could ever give; `flips`, how two of them can differ.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
 from math import comb
@@ -52,12 +52,15 @@ class Choice:
     kind: ClassVar[str] = "choice"
     choices: tuple[str, ...]
     absent: str | None = None
+    places: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    """Where each choice stands in the list: found at once, however long it is."""
 
     num_cohorts: ClassVar[int] = 1
     flips: ClassVar[Flips] = _ONE_OF_MANY
 
     def __post_init__(self) -> None:
         refuse(self._broken_rules())
+        object.__setattr__(self, "places", {choice: i for i, choice in enumerate(self.choices)})
 
     def _broken_rules(self) -> Iterator[str]:
         if not 2 <= len(self.choices) <= MAX_BITS - 1:

@@ -1,0 +1,70 @@
+"""The mean of numbers in [0, 1] from one report each: one bit against Laplace noise, at equal epsilon.
+
+Laplace noise is each peer's own: drawn for real some thousand times, compared with its law, and summed over everyone as
+what a sum of n Laplace draws is, a difference of two gammas. The answers follow a beta law (2, 5): most small.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from scipy import stats
+
+from hubbub.analysis import decode
+from hubbub.analysis.decoding import NUMBER
+from hubbub.protocol.metric import Definition
+from hubbub.protocol.registry import best_noise
+from hubbub.protocol.shape import Mean
+from hubbub.simulations.tallies import sample_tally
+from tests.bench.accuracy import EPSILONS, PEOPLE
+from tests.bench.environments import Say, peer
+from tests.bench.rows import US, Row, averages
+
+FALSE_ALARM = 1e-6
+
+
+def squared_errors(epsilon: str, repeats: int) -> tuple[list[float], list[float]]:
+    """Of one bit, and of Laplace noise; n times the squared error of the mean."""
+    shape = Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0))
+    metric = Definition(
+        name="asked", every="once", shape=shape, noise=best_noise(shape, Fraction(epsilon), Fraction(epsilon))
+    )
+    bit, laplace = [], []
+    for repeat in range(repeats):
+        rng = np.random.default_rng([int(1000 * float(epsilon)), repeat])
+        answers = rng.beta(2, 5, PEOPLE)
+        truth = answers.mean()
+        # Each install rounds to an end of the range with an alpha of its own, then answers with one noisy bit.
+        high = int((answers + rng.random(PEOPLE) >= 1).sum())
+        decoded = decode(sample_tally(metric, [PEOPLE], [[high]], rng))
+        estimate = decoded.estimate[decoded.roles.index(NUMBER)]
+        bit.append(PEOPLE * float(estimate - truth) ** 2)
+        scale = 1 / float(epsilon)
+        noise = (rng.gamma(PEOPLE, scale) - rng.gamma(PEOPLE, scale)) / PEOPLE
+        laplace.append(PEOPLE * noise**2)
+    return bit, laplace
+
+
+def measure(quick: bool, say: Say) -> list[Row]:
+    say("accuracy: means")
+    rows = []
+    for epsilon in EPSILONS:
+        bit, laplace = squared_errors(epsilon, 60 if quick else 300)
+        common = {
+            "part": "accuracy",
+            "table": "A mean",
+            "case": f"ε = {epsilon}",
+            "unit": "n times the squared error, range [0, 1]",
+        }
+        rows.append(Row(who=US, **common, **averages(bit)))
+        for name in ("opendp", "diffprivlib"):
+            drawn = peer(name, say).ask("laplace_noise", epsilon=float(epsilon), count=500 if quick else 3000)
+            fits = stats.kstest(drawn, stats.laplace(scale=1 / float(epsilon)).cdf).pvalue
+            assert fits > FALSE_ALARM, f"{name}: its noise at epsilon {epsilon} is not Laplace's (p = {fits:.1e})"
+            rows.append(Row(who=f"{name}, Laplace", **common, **averages(laplace)))
+        e = math.exp(float(epsilon))
+        worst = ((e + 1) / (e - 1)) ** 2 / 4
+        rows.append(Row(who="one bit, at worst", limit=True, value=worst, low=worst, high=worst, repeats=1, **common))
+    return rows
