@@ -270,10 +270,50 @@ def test_benjamini_hochberg_finds_more_than_bonferroni():
 def test_the_attack_radius_is_that_of_the_literature():
     """Many-bit noise: 2E/(E - 1) for each share of fake reports; one bit of a mean: (E + 1)/(E - 1) of the range."""
     e = np.e
-    strings = Strings.of(define(String(num_bits=64, num_hashes=1, num_cohorts=64), "1", "3"), 3)
-    tally = tally_of(strings.metric, [1_000] * 3, np.random.default_rng(1), strings.where)
-    found = decode(tally, strings.texts.tolist(), fake_share=0.02)
+    choice = define(Choice(choices=tuple(f"choice {i}" for i in range(100)), absent="choice 0"), "1", "3")
+    found = decode(tally_of(choice, [100] * 100, np.random.default_rng(1)), fake_share=0.02)
     assert found.diagnostics.attack_radius == pytest.approx(0.02 * 2 * e / (e - 1), rel=1e-3)
     mean = define(Mean(low=Fraction(0), high=Fraction(30), absent=Fraction(0)), "1", "3")
     found = decode(tally_of(mean, [500, 500], np.random.default_rng(1)), fake_share=0.02)
     assert found.diagnostics.attack_radius == pytest.approx(0.02 * 30 * (e + 1) / (e - 1), rel=1e-3)
+
+
+def poisoned(tally: Tally, fakes: dict[int, tuple[int, set[int]]]) -> Tally:
+    """The tally with reports more: for a cohort, so many that set these bits and no others."""
+    (counts,) = tally.epochs.values()
+    reports, rows = list(counts.num_reports), [list(row) for row in counts.bit_counts]
+    for cohort, (number, bits) in fakes.items():
+        reports[cohort] += number
+        for bit in bits:
+            rows[cohort][bit] += number
+    return Tally(tally.metric, {0: Counts(tuple(reports), tuple(map(tuple, rows)))})
+
+
+def most_moved(tally: Tally, attack: dict[int, tuple[int, set[int]]], candidates=None) -> tuple[float, float]:
+    """How far the attack moves the first row, and the radius printed for its share of reports."""
+    share = sum(number for number, _ in attack.values()) / sum(tally.epochs[0].num_reports)
+    before = decode(tally, candidates, fake_share=share)
+    after = decode(poisoned(tally, attack), candidates)
+    return float(after.estimate[0] - before.estimate[0]), before.diagnostics.attack_radius
+
+
+def test_no_attack_goes_beyond_the_radius_and_the_best_one_nearly_reaches_it():
+    """The best fakes known: the target's bits and no others; in the cohorts that ask about the target."""
+    rng = np.random.default_rng(2)
+    strings = Strings.of(define(String(num_bits=64, num_hashes=1, num_cohorts=64), "1", "3"), 3)
+    tally = tally_of(strings.metric, [0, 150_000, 150_000], rng, strings.where)
+    bits = {cohort: (40, {int(strings.where[cohort, 0])}) for cohort in range(64)}
+    moved, radius = most_moved(tally, bits, strings.texts.tolist())
+    assert 0.95 * radius < moved <= radius
+
+    shape = Histogram(edges=tuple(Fraction(i) for i in range(9)), buckets_per_report=2)
+    tally = tally_of(define(shape), [40_000] * 9, rng)
+    asking = {c: (1_000, {i for i in (0, 1) if shape.bucket(c, i) == 0}) for c in range(8)}
+    moved, radius = most_moved(tally, {c: fakes for c, fakes in asking.items() if fakes[1]})
+    assert 0.9 * radius < moved <= radius
+
+    shape = Range(low=Fraction(0), high=Fraction(64), num_leaves=64, branching=4)
+    tally = tally_of(define(shape), [5_000] * 65, rng)
+    moved, radius = most_moved(tally, {2: (500, {0})})
+    assert 0.8 * radius < moved <= radius
+    assert most_moved(tally, {1: (500, {0})})[0] < moved

@@ -14,6 +14,7 @@ from hubbub.analysis.options import Options
 from hubbub.analysis.ranges import Tree
 from hubbub.protocol.epoch import epoch_text
 from hubbub.protocol.rules import Invalid
+from hubbub.protocol.shape import Histogram, String
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +88,21 @@ def adjusted(p_value: Array, roles: Sequence[str], correction: str) -> Array:
 def attack_radius(pools: Sequence[Pool], fake_share: float) -> float:
     """How far fake reports can move a share: each says 1 where honest ones that lack the answer say it with p*.
 
-    For many-bit noise at its best this is fake_share x 2E/(E - 1) (Cao, Jia, Gong 2021).
+    For many-bit noise at its best this is fake_share x 2E/(E - 1) (Cao, Jia, Gong 2021). Of strings the mass outside
+    the list is estimated, too: a fake with the target's bits alone pulls that down and so the target up, by
+    1/(q* - p*). A fake picks its cohort: those asked about a bucket are a part of everyone, in which it weighs more.
     """
-    wires = [pool.cohorts[0].wire for pool in pools]
-    return fake_share * max((1 - wire.p_star) / wire.gain for wire in wires)
+    return fake_share * max(_pull(pool) for pool in pools)
+
+
+def _pull(pool: Pool) -> float:
+    wire = pool.cohorts[0].wire
+    match pool.metric.shape:
+        case String():
+            return 1 / wire.gain
+        case Histogram(buckets_per_report=asked) as shape:
+            return shape.num_buckets / asked * (1 - wire.p_star) / wire.gain
+    return (1 - wire.p_star) / wire.gain
 
 
 def require_same_shape(pools: Sequence[Pool]) -> None:

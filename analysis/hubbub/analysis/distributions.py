@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis.answers import odd_ones
-from hubbub.analysis.assemble import Columns, assemble, attack_radius, require_same_shape
+from hubbub.analysis.assemble import Columns, assemble, require_same_shape
 from hubbub.analysis.cells import Pool
 from hubbub.analysis.decoding import ABSENT, ANSWER, NUMBER, Array, Decoding, Diagnostics
 from hubbub.analysis.estimate import finite_population, normal_p_value
@@ -28,6 +28,7 @@ def decode_distribution(pools: Sequence[Pool], options: Options) -> Decoding:
     definitions = [pool.cohorts for pool in pools]
     tree = Tree.of(shape, definitions, finite_population(pools, options.estimand), options.confidence)
     rows = _rows(tree, options)
+    wires = [pool.cohorts[0].wire for pool in pools]
     levels = _level_p_values(tree)
     tests = max(1, sum(role == ANSWER for role in rows.roles))
     return assemble(
@@ -40,7 +41,8 @@ def decode_distribution(pools: Sequence[Pool], options: Options) -> Decoding:
             indistinguishable=(),
             rank=shape.num_leaves if tree.levels.identified else 0,
             num_columns=shape.num_leaves,
-            attack_radius=attack_radius(pools, options.fake_share),
+            attack_radius=options.fake_share
+            * tree.pull(_asked(tree, options), [pool.cohorts[0].wire for pool in pools]),
             fake_share=options.fake_share,
             hidden_heavy_share=0.0,
         ),
@@ -53,7 +55,7 @@ def decode_distribution(pools: Sequence[Pool], options: Options) -> Decoding:
 
 def _rows(tree: Tree, options: Options) -> Columns:
     """The ranges asked for, or the finest level of at most 64 cells; `absent`; quantiles of those who answered."""
-    cells = list(options.ranges) or _cells(tree)
+    cells = _asked(tree, options)
     of = "answered" if options.exclude_absent else "all"
     shown = tree.shares(cells, of=of)
     null = tree.shares_if_empty(cells)
@@ -87,6 +89,10 @@ def _rows(tree: Tree, options: Options) -> Columns:
             ]
         ),
     )
+
+
+def _asked(tree: Tree, options: Options) -> list[tuple[float, float]]:
+    return list(options.ranges) or _cells(tree)
 
 
 def _cells(tree: Tree) -> list[tuple[float, float]]:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
-from hubbub.analysis.cells import Cohort
+from hubbub.analysis.cells import Cohort, Wire
 from hubbub.analysis.intervals import critical, ratios
 from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import Range
@@ -254,6 +254,20 @@ class Tree:
     def shares(self, ranges: list[tuple[float, float]], *, of: str = "answered") -> Band:
         """The shares of numbers in [low, high) for each of `ranges`, of those who `answered` or of `all` installs."""
         return self._band(np.array([low for low, _ in ranges]), self._queries(ranges), of)
+
+    def pull(self, ranges: list[tuple[float, float]], wires: Sequence[Wire]) -> float:
+        """How far one fake report of n can move the share of any of these ranges, times n: it picks its level, sets the
+        bits that raise the share and leaves out those that lower it, or the other way round."""
+        reports = sum(level.reports for level in self.levels.levels)
+        most = 0.0
+        for level, found in zip(self.levels.levels, self.levels.coefficients(self._queries(ranges)), strict=True):
+            if level.reports and self.levels.identified:
+                raising, lowering = np.maximum(found, 0).sum(axis=1), np.maximum(-found, 0).sum(axis=1)
+                for wire in wires:
+                    set_all, set_none = (1 - wire.p_star) / wire.gain, wire.p_star / wire.gain
+                    moved = np.maximum(raising * set_all + lowering * set_none, raising * set_none + lowering * set_all)
+                    most = max(most, float(moved.max()) * reports / level.reports)
+        return most
 
     def sums(self, leaves: Array, ranges: list[tuple[float, float]]) -> Array:
         """What these leaves hold in each of the ranges."""
