@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from hubbub.analysis.dashboard.board import CandidateList, View
@@ -26,7 +27,15 @@ class Shown:
     before: Found | None
     after: Found | None
     candidates: CandidateList | None
+    counted: bytes
+    """The fingerprint of all counts of the metric."""
     problem: str = ""
+
+    @property
+    def key(self) -> Hashable:
+        """All that the page depends on, once nothing is pending."""
+        candidates = self.candidates and (self.candidates.digest, self.candidates.origin)
+        return self.name, self.view, self.counted, candidates, self.reading.terms_of(self.name), self.problem
 
     @property
     def pending(self) -> bool:
