@@ -97,11 +97,8 @@ async def _metric(request: web.Request, problem: str = "") -> web.StreamResponse
     around = surroundings(request)
 
     def work() -> str:
-        public = around.public
-        if shown.pending:
-            body = metric_body(shown, public=public)
-        else:
-            body = request.app[PAINTED].get((shown.key, public), lambda: metric_body(shown, public=public))
+        key = shown.key, around.public
+        body = request.app[PAINTED].get(key, lambda: metric_body(shown, public=around.public))
         return page(shown.name, body, around, pending=shown.pending)
 
     return _html(await _paint(request, work), 400 if problem else 200)

@@ -33,14 +33,18 @@ class Shown:
 
     @property
     def key(self) -> Hashable:
-        """All that the page depends on, once nothing is pending."""
+        """All that the page depends on."""
         candidates = self.candidates and (self.candidates.digest, self.candidates.origin)
-        return self.name, self.view, self.counted, candidates, self.reading.terms_of(self.name), self.problem
+        known = tuple(found and (found.content, found.fresh) for found in self._asked)
+        return self.name, self.view, self.counted, candidates, self.reading.terms_of(self.name), self.problem, known
 
     @property
     def pending(self) -> bool:
-        asked = [self.found, *(found for _, found in self.series), *((self.before, self.after) if self.pair else ())]
-        return bool(self.epochs) and any(found is None or not found.fresh for found in asked)
+        return bool(self.epochs) and any(found is None or not found.fresh for found in self._asked)
+
+    @property
+    def _asked(self) -> list[Found | None]:
+        return [self.found, *(found for _, found in self.series), *((self.before, self.after) if self.pair else ())]
 
 
 def select(name: str, label: str, choices: list[tuple[str, str]], chosen: str) -> Html:
