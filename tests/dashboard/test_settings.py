@@ -132,3 +132,15 @@ def test_every_command_of_the_page_is_understood(tmp_path, monkeypatch) -> None:
         words = [path for word in command for path in (map(str, Path().glob(word)) if "*" in word else [word])]
         assert run_dashboard(parser.parse_args(words)) == 0
     assert len(served) == len(commands) == 4
+
+
+def test_without_a_browser_its_tests_are_skipped_or_fail_as_asked(monkeypatch) -> None:
+    from tests.dashboard.browser import running_browser
+
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.delenv("HUBBUB_NEED_BROWSER", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="needs a browser"), running_browser():
+        pass
+    monkeypatch.setenv("HUBBUB_NEED_BROWSER", "1")
+    with pytest.raises(pytest.fail.Exception, match="HUBBUB_NEED_BROWSER is set"), running_browser():
+        pass
