@@ -224,14 +224,18 @@ def test_numbers_renew_themselves_and_survive_a_collector_that_goes_and_comes_ba
         collector.stop()
 
 
-def test_a_dashboard_that_is_gone_is_said_to_be_gone(browser, samples: Path, tmp_path) -> None:
+def test_a_dashboard_that_is_gone_is_said_to_be_gone_and_comes_back(browser, samples: Path, tmp_path) -> None:
     with running_dashboard([str(samples / "language.json")], tmp_path) as url:
         seen = Visit(browser, url)
         page = seen.open("/metric/language")
     expect(page.locator("#banner")).to_contain_text("The dashboard itself does not answer.")
     assert re.search(r"12,000 reports", page.inner_text("#result"))
-    assert all("ERR_" in complaint for complaint in seen.complaints), "only the browser's own words about the network"
-    seen.context.close()
+    port = url.rpartition(":")[2]
+    with running_dashboard([str(samples / "language.json")], tmp_path, "--port", port):
+        expect(page.locator("#banner")).to_be_empty()
+        expect(page.locator("#state")).to_contain_text("Live")
+        assert all("ERR_" in said for said in seen.complaints), "only the browser's own words about the network"
+        seen.context.close()
 
 
 def test_everything_but_charts_works_without_scripts(browser, of_files) -> None:

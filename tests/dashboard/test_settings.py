@@ -9,10 +9,12 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
 
+from hubbub.analysis.dashboard.commands import add_dashboard, given_candidates, run_dashboard
 from hubbub.analysis.dashboard.settings import Settings
 from hubbub.protocol.rules import Invalid
 from tests.dashboard.kit import write_samples
@@ -106,3 +108,39 @@ def test_the_token_cannot_be_given_on_the_command_line() -> None:
 def test_no_file_of_the_dashboard_is_long() -> None:
     folder = Path(__file__).parents[2] / "analysis" / "hubbub" / "analysis" / "dashboard"
     assert max(len(path.read_text().splitlines()) for path in folder.iterdir() if path.is_file()) <= 300
+
+
+def test_every_command_of_the_page_is_understood(tmp_path, monkeypatch) -> None:
+    """As docs/dashboard.md shows them, with a token file and tallies where they say."""
+    (tmp_path / "tallies").mkdir()
+    write_samples(tmp_path / "tallies", days=1)
+    (tmp_path / "token").write_text("a-token")
+    (tmp_path / "domains.txt").write_text("a\n")
+    monkeypatch.chdir(tmp_path)
+    served: list[Settings] = []
+
+    async def serve(settings: Settings, *, browser: bool) -> None:
+        given_candidates(settings.candidates)
+        served.append(settings)
+
+    monkeypatch.setattr("hubbub.analysis.dashboard.commands._serve", serve)
+    lines = (Path(__file__).parents[2] / "docs" / "dashboard.md").read_text(encoding="utf-8").splitlines()
+    commands = [line.split()[2:] for line in lines if line.startswith("    hubbub dashboard ")]
+    for command in commands:
+        parser = ArgumentParser()
+        add_dashboard(parser)
+        words = [path for word in command for path in (map(str, Path().glob(word)) if "*" in word else [word])]
+        assert run_dashboard(parser.parse_args(words)) == 0
+    assert len(served) == len(commands) == 4
+
+
+def test_without_a_browser_its_tests_are_skipped_or_fail_as_asked(monkeypatch) -> None:
+    from tests.dashboard.browser import running_browser
+
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.delenv("HUBBUB_NEED_BROWSER", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="needs a browser"), running_browser():
+        pass
+    monkeypatch.setenv("HUBBUB_NEED_BROWSER", "1")
+    with pytest.raises(pytest.fail.Exception, match="HUBBUB_NEED_BROWSER is set"), running_browser():
+        pass

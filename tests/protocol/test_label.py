@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from hubbub.protocol.epsilon import show
-from hubbub.protocol.label import WIDTH, cohort_bits, facts, words
+from hubbub.protocol.label import WIDTH, cohort_bits, facts, unprotected_of, words, words_of
+from hubbub.protocol.metric import Definition
 from hubbub.protocol.registry import Registry
 from tests.protocol.toml import SHAPES, registry
 
@@ -138,3 +139,17 @@ def test_cohorts_of_several_metrics_count_once() -> None:
     """One number, seen modulo 128, 5 and 4: what is learnt is that number modulo 640."""
     assert 2 ** cohort_bits(Registry.load(EXAMPLE)) == pytest.approx(640)
     assert cohort_bits(registry("flag")) == 0
+
+
+@pytest.mark.parametrize("metric", list(Registry.load(EXAMPLE)), ids=lambda metric: metric.name)
+def test_what_a_definition_alone_says_stands_in_the_label_of_its_registry(metric) -> None:
+    """A tally carries the definition and none of the terms; what is said beside its numbers is the same."""
+    definition = Definition.from_json(metric.to_json())
+    label = " ".join(words(Registry.load(EXAMPLE)).split())
+    for sentence in words_of(definition).values():
+        assert " ".join(sentence.split()) in label
+    said = unprotected_of(definition)
+    bare = label.replace("* ", "")
+    assert all(sentence in bare for sentence in said[:2])
+    assert ("groups, drawn by lot" in " ".join(said)) == (metric.shape.num_cohorts > 1)
+    assert any("changed, and when" in sentence for sentence in said) == (metric.every != "once")

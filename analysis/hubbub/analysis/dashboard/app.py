@@ -21,7 +21,8 @@ from hubbub.analysis.dashboard.board import Board, CandidateList
 from hubbub.analysis.dashboard.decodings import Decodings
 from hubbub.analysis.dashboard.frame import message
 from hubbub.analysis.dashboard.handlers import routes
-from hubbub.analysis.dashboard.keys import ASSETS, BOARD, DECODINGS, PAINTER, SESSIONS, SETTINGS, WATCH
+from hubbub.analysis.dashboard.keys import ASSETS, BOARD, DECODINGS, PAINTED, PAINTER, SESSIONS, SETTINGS, WATCH
+from hubbub.analysis.dashboard.painted import Painted
 from hubbub.analysis.dashboard.settings import Settings
 from hubbub.analysis.dashboard.source import open_source
 from hubbub.analysis.dashboard.visit import must_sign_in, surroundings
@@ -48,6 +49,7 @@ async def _machinery(app: web.Application) -> AsyncIterator[None]:
     settings = app[SETTINGS]
     app[DECODINGS] = Decodings()
     app[ASSETS] = Assets()
+    app[PAINTED] = Painted()
     app[PAINTER] = ThreadPoolExecutor(max_workers=1, thread_name_prefix="paint")
     app[WATCH] = Watch(open_source(settings), settings.token, settings.every, time.time, insist=settings.public)
     looking = asyncio.create_task(app[WATCH].keep_looking())

@@ -10,7 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hubbub.analysis.decoding import Decoding
 from hubbub.protocol.rules import Invalid
@@ -31,10 +31,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A decoding, or why there is none. Not `fresh`: of earlier counts, while the newest are being decoded."""
+    """A decoding, or why there is none, and of which counts. Not `fresh`: while newer counts are being decoded."""
 
     decoding: Decoding | None
-    problem: str = ""
+    problem: str
+    content: bytes
     fresh: bool = True
 
 
@@ -57,7 +58,7 @@ class Decodings:
         if asked.question not in self._under_way and len(self._under_way) < MOST_WAITING:
             self._begin(asked)
         before = self._kept.get((asked.question, self._latest.get(asked.question, b"")))
-        return None if before is None else Found(before.decoding, before.problem, fresh=False)
+        return None if before is None else replace(before, fresh=False)
 
     async def wait(self, asked: Sequence[Asked], seconds: float) -> None:
         """Until all of these are known, or so many seconds have passed."""
@@ -70,7 +71,7 @@ class Decodings:
     def _begin(self, asked: Asked) -> None:
         async def finish() -> None:
             try:
-                found = await asyncio.get_running_loop().run_in_executor(self._thread, _attempt, asked.decode)
+                found = await asyncio.get_running_loop().run_in_executor(self._thread, _attempt, asked)
                 self.made += 1
                 self._keep(asked, found)
             finally:
@@ -96,10 +97,10 @@ class Decodings:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _attempt(decode: Callable[[], Decoding]) -> Found:
+def _attempt(asked: Asked) -> Found:
     try:
-        return Found(decode())
+        return Found(asked.decode(), "", asked.content)
     except Invalid as error:
-        return Found(None, str(error))
+        return Found(None, str(error), asked.content)
     except (ArithmeticError, MemoryError, ValueError) as error:
-        return Found(None, f"decoding failed: {type(error).__name__}; please report it")
+        return Found(None, f"decoding failed: {type(error).__name__}; please report it", asked.content)

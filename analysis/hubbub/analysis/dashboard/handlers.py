@@ -15,9 +15,9 @@ from hubbub.analysis.dashboard.assets import TYPES as ASSET_TYPES
 from hubbub.analysis.dashboard.board import MOST_EPOCHS, CandidateList, View
 from hubbub.analysis.dashboard.decodings import Found
 from hubbub.analysis.dashboard.downloads import TYPES, chart_of, file_of
-from hubbub.analysis.dashboard.frame import message, token_page
-from hubbub.analysis.dashboard.keys import ASSETS, BOARD, DECODINGS, PAINTER, SESSIONS, SETTINGS, WATCH
-from hubbub.analysis.dashboard.metric_page import metric_page
+from hubbub.analysis.dashboard.frame import message, page, token_page
+from hubbub.analysis.dashboard.keys import ASSETS, BOARD, DECODINGS, PAINTED, PAINTER, SESSIONS, SETTINGS, WATCH
+from hubbub.analysis.dashboard.metric_page import metric_body
 from hubbub.analysis.dashboard.overview import Card, overview_page
 from hubbub.analysis.dashboard.reading import Reading
 from hubbub.analysis.dashboard.shown import Shown
@@ -95,7 +95,13 @@ async def _metric(request: web.Request, problem: str = "") -> web.StreamResponse
         return _nothing_read(request)
     shown = await _shown(request, reading, problem)
     around = surroundings(request)
-    return _html(await _paint(request, lambda: metric_page(shown, around)), 400 if problem else 200)
+
+    def work() -> str:
+        key = shown.key, around.public
+        body = request.app[PAINTED].get(key, lambda: metric_body(shown, public=around.public))
+        return page(shown.name, body, around, pending=shown.pending)
+
+    return _html(await _paint(request, work), 400 if problem else 200)
 
 
 async def _shown(request: web.Request, reading: Reading, problem: str) -> Shown:
@@ -131,6 +137,7 @@ async def _shown(request: web.Request, reading: Reading, problem: str) -> Shown:
         before=of(pair[0]) if pair else None,
         after=of(pair[1]) if pair else None,
         candidates=board.candidates(name),
+        counted=reading.fingerprint(name),
         problem=problem,
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hubbub.analysis.dashboard.beside import diagnostics, downloads, privacy
 from hubbub.analysis.dashboard.board import CONFIDENCES
-from hubbub.analysis.dashboard.frame import Surroundings, page
 from hubbub.analysis.dashboard.html import Child, Html, el, join
 from hubbub.analysis.dashboard.over_time import comparison, series
 from hubbub.analysis.dashboard.shown import MOST_ROWS, Shown, select
@@ -15,12 +14,13 @@ from hubbub.analysis.options import CORRECTIONS, ESTIMANDS
 from hubbub.analysis.present import cells, remarks, shown
 
 
-def metric_page(what: Shown, around: Surroundings) -> str:
+def metric_body(what: Shown, *, public: bool) -> Html:
+    """All between bar and foot; the same for every viewer of the same counts."""
     definition = what.reading.definitions(what.name)[-1]
     terms = what.reading.terms_of(what.name)
     decoding = what.found.decoding if what.found else None
     figure = decoding_figure(decoding) if decoding is not None else None
-    body = el(
+    return el(
         "div",
         el("nav", el("a", "Metrics", href="/"), aria_label="Breadcrumb", class_="crumbs"),
         el("h1", what.name, " ", el("span", definition.kind, class_="kind")),
@@ -29,7 +29,7 @@ def metric_page(what: Shown, around: Surroundings) -> str:
             "div",
             el(
                 "div",
-                _candidates(what, around) if definition.kind == "string" else None,
+                _candidates(what, public=public) if definition.kind == "string" else None,
                 _result(what, figure, definition.every),
                 _options(what),
                 series(what) if definition.every != "once" or len(what.epochs) > 1 else None,
@@ -46,7 +46,6 @@ def metric_page(what: Shown, around: Surroundings) -> str:
             class_="columns",
         ),
     )
-    return page(what.name, body, around, pending=what.pending)
 
 
 def _result(what: Shown, figure: Html | None, every: str) -> Html:
@@ -120,7 +119,7 @@ def _table(decoding: Decoding, rows: list[int], caption: str) -> Html:
     )
 
 
-def _candidates(what: Shown, around: Surroundings) -> Html:
+def _candidates(what: Shown, *, public: bool) -> Html:
     """Strings can only be found among those somebody thought of."""
     now = what.candidates
     words = (
@@ -155,8 +154,8 @@ def _candidates(what: Shown, around: Surroundings) -> Html:
     )
     inside = join(
         el("p", what.problem, class_="problem", role="alert", id="upload-problem") if what.problem else None,
-        None if around.public else form,
-        forget if now and now.uploaded and not around.public else None,
+        None if public else form,
+        forget if now and now.uploaded and not public else None,
     )
     if now and not what.problem:
         inside = join(el("p", words), el("details", el("summary", "Use another list"), inside) if inside else None)

@@ -121,7 +121,10 @@ events.onmessage = (event) => {
   if (version !== null && event.data !== version || document.querySelector("#state.broken")) renew();
   version = event.data;
 };
-events.onerror = () => lost();
+events.onerror = () => {
+  lost();
+  if (events.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 3000); // refused: to sign in anew
+};
 events.addEventListener("closed", () => location.reload());
 
 for (const live of document.querySelectorAll("[data-live]")) live.served = live.outerHTML;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from hubbub.analysis.dashboard.board import CandidateList, View
@@ -26,12 +27,24 @@ class Shown:
     before: Found | None
     after: Found | None
     candidates: CandidateList | None
+    counted: bytes
+    """The fingerprint of all counts of the metric."""
     problem: str = ""
 
     @property
+    def key(self) -> Hashable:
+        """All that the page depends on."""
+        candidates = self.candidates and (self.candidates.digest, self.candidates.origin)
+        known = tuple(found and (found.content, found.fresh) for found in self._asked)
+        return self.name, self.view, self.counted, candidates, self.reading.terms_of(self.name), self.problem, known
+
+    @property
     def pending(self) -> bool:
-        asked = [self.found, *(found for _, found in self.series), *((self.before, self.after) if self.pair else ())]
-        return bool(self.epochs) and any(found is None or not found.fresh for found in asked)
+        return bool(self.epochs) and any(found is None or not found.fresh for found in self._asked)
+
+    @property
+    def _asked(self) -> list[Found | None]:
+        return [self.found, *(found for _, found in self.series), *((self.before, self.after) if self.pair else ())]
 
 
 def select(name: str, label: str, choices: list[tuple[str, str]], chosen: str) -> Html:

@@ -61,7 +61,8 @@ def _of_shares(decoding: Decoding) -> Headline:
             "There are no candidates to look for: strings can only be found among those listed.",
             False,
         )
-    found = [i for i in answers if decoding.detected[i]]
+    detected = decoding.detected
+    found = [i for i in answers if detected[i]]
     floor = percent(decoding.noise_floor)
     if not found:
         return Headline(
