@@ -51,7 +51,7 @@ def measure(quick: bool, say: Say) -> list[Row]:
     say("accuracy: means")
     rows = []
     for epsilon in EPSILONS:
-        bit, laplace = squared_errors(epsilon, 60 if quick else 300)
+        bit, laplace = squared_errors(epsilon, 200 if quick else 1_000)
         common = {
             "part": "accuracy",
             "table": "A mean",

@@ -92,9 +92,10 @@ def one_round(candidates: int, seed: int, pure: Peer | None, regression: Peer) -
             yield how, {"constrained error": error(truth, found), **judge(truth, answer["seconds"], found > 0)}
     if pure:
         asked = {"f": 0.5, "hashes": 2, "cohorts": SHAPE.num_cohorts, "num_reports": REPORTS, "seed": seed}
-        answer = pure.ask("strings", shares=truth.tolist(), **asked)
-        found = np.array(answer["estimate"])
-        yield "pure-ldp", {"constrained error": error(truth, found), **judge(truth, answer["seconds"], found > 0)}
+        for who, ridge in (("pure-ldp", True), ("pure-ldp, no ridge", False)):
+            answer = pure.ask("strings", shares=truth.tolist(), ridge=ridge, **asked)
+            found = np.array(answer["estimate"])
+            yield who, {"constrained error": error(truth, found), **judge(truth, answer["seconds"], found > 0)}
 
 
 TABLES = {

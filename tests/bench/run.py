@@ -14,6 +14,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -89,12 +90,23 @@ def write(folder: Path, stem: str, made: dict[str, Any], rows: list[Row]) -> Non
         }
         for one in compare(rows)
     ]
-    text = json.dumps({"made": made, "rows": [row.as_json() for row in rows], "compared": compared}, indent=1)
-    (folder / f"{stem}.json").write_text(text + "\n", encoding="utf-8")
+    text = ",\n".join(
+        [
+            f'{{"made": {json.dumps(made)}',
+            f'"rows": [\n{_lines(row.as_json() for row in rows)}\n]',
+            f'"compared": [\n{_lines(compared)}\n]}}\n',
+        ]
+    )
+    (folder / f"{stem}.json").write_text(text, encoding="utf-8")
     shown = page(made, rows)
     (folder / f"{stem}.md").write_text(shown, encoding="utf-8")
     if stem == "full" or (stem == "quick" and not (RESULTS / "full.json").exists()):
         DOCUMENT.write_text(replaced(DOCUMENT.read_text(encoding="utf-8"), shown), encoding="utf-8")
+
+
+def _lines(items: Iterable[object]) -> str:
+    """One to a line, so that a run's changes can be read."""
+    return ",\n".join(json.dumps(item, ensure_ascii=False) for item in items)
 
 
 def rewrite() -> int:

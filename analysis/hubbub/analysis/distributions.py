@@ -41,8 +41,7 @@ def decode_distribution(pools: Sequence[Pool], options: Options) -> Decoding:
             indistinguishable=(),
             rank=shape.num_leaves if tree.levels.identified else 0,
             num_columns=shape.num_leaves,
-            attack_radius=options.fake_share
-            * tree.pull(_asked(tree, options), [pool.cohorts[0].wire for pool in pools]),
+            attack_radius=options.fake_share * tree.pull(_asked(tree, options), wires),
             fake_share=options.fake_share,
             hidden_heavy_share=0.0,
         ),

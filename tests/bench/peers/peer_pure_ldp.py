@@ -105,7 +105,7 @@ def repeats_with_seed():
     return seen[0] == seen[1]
 
 
-def strings(f, hashes, cohorts, shares, num_reports, seed):
+def strings(f, hashes, cohorts, shares, num_reports, seed, ridge):
     """Its decoder on counts of its own (repaired) law: a 1 arrives as 1 with 1 - f/2, a 0 with f/2.
 
     The shipped client never turns a 1 into a 0, so its own decoder would be biased on its own reports.
@@ -113,7 +113,7 @@ def strings(f, hashes, cohorts, shares, num_reports, seed):
     random.seed(seed)
     rng = np.random.default_rng(seed)
     d = len(shares)
-    server = RAPPORServer(f, 128, hashes, d, num_of_cohorts=cohorts)
+    server = RAPPORServer(f, 128, hashes, d, num_of_cohorts=cohorts, reg_const=None if ridge else 0)
     held = rng.multinomial(np.round(np.array(shares) * num_reports).astype(int), np.full(cohorts, 1 / cohorts))
     for cohort, functions in enumerate(server.get_hash_funcs()):
         ones = np.zeros(128)
