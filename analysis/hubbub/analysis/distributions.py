@@ -28,7 +28,8 @@ def decode_distribution(pools: Sequence[Pool], options: Options) -> Decoding:
     definitions = [pool.cohorts for pool in pools]
     tree = Tree.of(shape, definitions, finite_population(pools, options.estimand), options.confidence)
     rows = _rows(tree, options)
-    wires = [pool.cohorts[0].wire for pool in pools]
+    # Evenly wide cells are all alike to a forger.
+    pull = tree.pull(list(options.ranges) or _cells(tree)[:1], [pool.cohorts[0].wire for pool in pools])
     levels = _level_p_values(tree)
     tests = max(1, sum(role == ANSWER for role in rows.roles))
     return assemble(
@@ -41,7 +42,7 @@ def decode_distribution(pools: Sequence[Pool], options: Options) -> Decoding:
             indistinguishable=(),
             rank=shape.num_leaves if tree.levels.identified else 0,
             num_columns=shape.num_leaves,
-            attack_radius=options.fake_share * tree.pull(_asked(tree, options), wires),
+            attack_radius=options.fake_share * pull,
             fake_share=options.fake_share,
             hidden_heavy_share=0.0,
         ),
@@ -54,7 +55,7 @@ def decode_distribution(pools: Sequence[Pool], options: Options) -> Decoding:
 
 def _rows(tree: Tree, options: Options) -> Columns:
     """The ranges asked for, or the finest level of at most 64 cells; `absent`; quantiles of those who answered."""
-    cells = _asked(tree, options)
+    cells = list(options.ranges) or _cells(tree)
     of = "answered" if options.exclude_absent else "all"
     shown = tree.shares(cells, of=of)
     null = tree.shares_if_empty(cells)
@@ -88,10 +89,6 @@ def _rows(tree: Tree, options: Options) -> Columns:
             ]
         ),
     )
-
-
-def _asked(tree: Tree, options: Options) -> list[tuple[float, float]]:
-    return list(options.ranges) or _cells(tree)
 
 
 def _cells(tree: Tree) -> list[tuple[float, float]]:

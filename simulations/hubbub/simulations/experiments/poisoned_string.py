@@ -236,7 +236,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             "bits. They do not catch a lie that is made like the truth. For that there is only an honest number: "
             f"the attack radius that `decode` prints, {radius:.2%} here, beside {figures[f'shift {DISGUISED}']:.2%} "
             "that the disguised attack reached. Fakes with the target's bit alone moved the share by "
-            f"{figures[f'shift {BARE}']:.2%}: more than the radius, at the price of an absurd table. Privacy and "
+            f"{figures[f'shift {BARE}']:.2%}, all that the radius allows, at the price of an absurd table. Privacy and "
             "poisoning are two sides of one coin: the less a report may reveal, the more weight each one gets.",
         ),
         published=(
