@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
-import textwrap
 from argparse import ArgumentParser
 from dataclasses import replace
 from fractions import Fraction
@@ -233,17 +230,6 @@ def test_the_command_draws_a_picture(tmp_path) -> None:
     drawn = path.read_text(encoding="utf-8")
     assert "smallest share seen" in drawn
     assert "epsilon 0.5" in drawn
-
-
-def test_every_example_of_the_page_prints_what_the_page_says(capsys) -> None:
-    """docs/planning.md shows commands and their output; each is run here."""
-    page = (EXAMPLE.parents[1] / "docs" / "planning.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^    \$ hubbub plan (.*)\n((?:    .*\n|\n(?=    [^$]))+)", page, flags=re.MULTILINE)
-    assert len(blocks) >= 5
-    for command, output in blocks:
-        arguments = [str(EXAMPLE) if word == "examples/metrics.toml" else word for word in shlex.split(command)]
-        run(*arguments)
-        assert textwrap.dedent(output) == capsys.readouterr().out, command
 
 
 def test_the_command_plans_a_registry(capsys) -> None:
