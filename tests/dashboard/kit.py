@@ -120,7 +120,7 @@ async def text_of(client: TestClient, path: str, status: int = 200) -> str:
         answer = await client.get(path)
         text = await answer.text()
         assert answer.status == status, text
-        if "data-pending" not in text.partition("<body")[2][:40]:
+        if "data-pending" not in text.partition("<body")[2][:60]:
             return text
 
 

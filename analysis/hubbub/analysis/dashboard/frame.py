@@ -22,6 +22,7 @@ class Surroundings:
     can_sign_out: bool = False
     public: bool = False
     assets: str = ""
+    version: int = 0
 
 
 def page(title: str, body: Child, around: Surroundings | None, *, script: bool = True, pending: bool = False) -> str:
@@ -46,6 +47,7 @@ def page(title: str, body: Child, around: Surroundings | None, *, script: bool =
         _banner(around),
         el("main", body, id="main", tabindex="-1"),
         _foot(around),
+        data_version=around.version if around else None,
         data_pending=pending,
     )
     return "<!doctype html>\n" + el("html", head, whole, lang="en")

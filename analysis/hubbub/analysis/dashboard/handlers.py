@@ -15,7 +15,7 @@ from hubbub.analysis.dashboard.assets import TYPES as ASSET_TYPES
 from hubbub.analysis.dashboard.board import MOST_EPOCHS, CandidateList, View
 from hubbub.analysis.dashboard.decodings import Found
 from hubbub.analysis.dashboard.downloads import TYPES, chart_of, file_of
-from hubbub.analysis.dashboard.frame import message, page, token_page
+from hubbub.analysis.dashboard.frame import Surroundings, message, page, token_page
 from hubbub.analysis.dashboard.keys import ASSETS, BOARD, DECODINGS, PAINTED, PAINTER, SESSIONS, SETTINGS, WATCH
 from hubbub.analysis.dashboard.metric_page import metric_body
 from hubbub.analysis.dashboard.overview import Card, overview_page
@@ -42,16 +42,16 @@ def _html(text: str, status: int = 200) -> web.Response:
     return web.Response(text=text, status=status, content_type="text/html")
 
 
-async def _reading(request: web.Request) -> Reading | None:
+async def _reading(request: web.Request) -> tuple[Reading | None, Surroundings]:
+    """What there is, and what its page says of the source at the same moment: what comes later is news to that page."""
     await request.app[WATCH].fresh(PATIENCE)
     if must_sign_in(request):  # found out by looking
         raise web.HTTPSeeOther("/token")
-    return request.app[WATCH].reading
+    return request.app[WATCH].reading, surroundings(request)
 
 
-def _nothing_read(request: web.Request) -> web.Response:
+def _nothing_read(around: Surroundings) -> web.Response:
     """There are no numbers at all: none yet, or none to be had."""
-    around = surroundings(request)
     if around.state == "broken":
         return _html(
             message("No numbers to show", "The page fills itself as soon as they can be read.", around=around), 503
@@ -61,9 +61,9 @@ def _nothing_read(request: web.Request) -> web.Response:
 
 @routes.get("/")
 async def overview(request: web.Request) -> web.StreamResponse:
-    reading = await _reading(request)
+    reading, around = await _reading(request)
     if reading is None:
-        return _nothing_read(request)
+        return _nothing_read(around)
     board, decodings = request.app[BOARD], request.app[DECODINGS]
     asked = {name: board.asked(reading, name, None, Options()) for name in reading.tallies}
     await decodings.wait(list(asked.values()), PATIENCE)
@@ -80,7 +80,7 @@ async def overview(request: web.Request) -> web.StreamResponse:
                 found=decodings.get(asked[name]) if name in asked else None,
             )
         )
-    around, health = surroundings(request), request.app[WATCH].health
+    health = request.app[WATCH].health
     return _html(await _paint(request, lambda: overview_page(reading, cards, health, around)))
 
 
@@ -90,11 +90,10 @@ async def metric(request: web.Request) -> web.StreamResponse:
 
 
 async def _metric(request: web.Request, problem: str = "") -> web.StreamResponse:
-    reading = await _reading(request)
+    reading, around = await _reading(request)
     if reading is None:
-        return _nothing_read(request)
+        return _nothing_read(around)
     shown = await _shown(request, reading, problem)
-    around = surroundings(request)
 
     def work() -> str:
         key = shown.key, around.public
@@ -144,7 +143,7 @@ async def _shown(request: web.Request, reading: Reading, problem: str) -> Shown:
 
 @routes.get("/metric/{name}/{file}")
 async def download(request: web.Request) -> web.StreamResponse:
-    reading = await _reading(request)
+    reading, _ = await _reading(request)
     name, (stem, _, kind) = request.match_info["name"], request.match_info["file"].partition(".")
     if reading is None or name not in reading.tallies or stem != name or kind not in TYPES:
         raise web.HTTPNotFound
@@ -168,7 +167,7 @@ async def download(request: web.Request) -> web.StreamResponse:
 async def upload(request: web.Request) -> web.StreamResponse:
     """A list to look for. Read in memory: what an analyst guesses need not touch a disk."""
     name = request.match_info["name"]
-    reading = await _reading(request)
+    reading, _ = await _reading(request)
     if reading is None or not any(found.kind == "string" for found in reading.definitions(name)):
         raise web.HTTPNotFound
     try:
@@ -206,7 +205,7 @@ async def _uploaded(request: web.Request) -> tuple[str, bytes]:
 @routes.post("/metric/{name}/forget-candidates")
 async def forget(request: web.Request) -> web.StreamResponse:
     name = request.match_info["name"]
-    reading = await _reading(request)
+    reading, _ = await _reading(request)
     if reading is None or name not in reading.names:
         raise web.HTTPNotFound
     request.app[BOARD].forget(name)

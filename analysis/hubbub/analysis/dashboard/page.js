@@ -115,10 +115,10 @@ function lost() {
   state.served = "";
 }
 
-let version = null;
+let version = document.body.dataset.version; // what has changed since this page was made is news, too
 const events = new EventSource("/events");
 events.onmessage = (event) => {
-  if (version !== null && event.data !== version || document.querySelector("#state.broken")) renew();
+  if (event.data !== version || document.querySelector("#state.broken")) renew();
   version = event.data;
 };
 events.onerror = () => {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -101,6 +101,3 @@ def _problems_of_url(option: str, url: str) -> Iterator[str]:
         yield f"{option} must not hold a name or password"
     elif not fine or parts.query or parts.fragment:
         yield f"{option} must be an address such as https://telemetry.example.org, got {url!r}"
-
-
-Candidates = Mapping[str, tuple[str, ...]]

@@ -36,6 +36,7 @@ def surroundings(request: web.Request) -> Surroundings:
         can_sign_out=not closed and request.app[SESSIONS].has(request),
         public=settings.public,
         assets=request.app[ASSETS].mark,
+        version=watch.version,
     )
 
 
