@@ -301,7 +301,7 @@ def test_a_metric_that_cannot_be_decoded_says_why(tmp_path) -> None:
 
     page = asyncio.run(look())
     assert "This cannot be decoded." in page
-    assert "definitions of a range cannot be decoded together, got 2 of latency" in page
+    assert "definitions of a range decoded together must ask the same, got two shapes of latency" in page
 
 
 def _empty(metric: Definition) -> Tally:
