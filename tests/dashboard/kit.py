@@ -21,10 +21,10 @@ from hubbub.analysis.hashing import digests, positions
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.demo import CANDIDATES, PAGES
+from hubbub.simulations.demo.demo import CANDIDATES, PAGES
 from hubbub.simulations.tallies import assign_cohorts, ones_of, sample_tally
 
-REGISTRY = Registry.parse(files("hubbub.simulations").joinpath("demo_metrics.toml").read_text(encoding="utf-8"))
+REGISTRY = Registry.parse(files("hubbub.simulations.demo").joinpath("metrics.toml").read_text(encoding="utf-8"))
 FIRST_DAY = 20_760  # 2026-11-03
 INSTALLS = 4000
 TOKEN = "a-token-that-reads"

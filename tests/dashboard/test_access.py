@@ -11,7 +11,7 @@ from aiohttp import FormData
 from hubbub.analysis.dashboard.access import HEADERS
 from hubbub.analysis.dashboard.keys import WATCH
 from hubbub.protocol.refusal import STATUS
-from hubbub.simulations.demo import CANDIDATES
+from hubbub.simulations.demo.demo import CANDIDATES
 from tests.dashboard.kit import TOKEN, ToldCollector, post, sample, text_of, visiting, words, write_samples
 
 POLICY = (

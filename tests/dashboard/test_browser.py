@@ -20,7 +20,7 @@ from hubbub.protocol.encoding import DITHER_BITS, encode
 from hubbub.protocol.epoch import epoch_of
 from hubbub.protocol.report import Batch, Report, pack
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.demo import CANDIDATES
+from hubbub.simulations.demo.demo import CANDIDATES
 from hubbub.simulations.server import running_dashboard
 from tests.collector.kit import Collector
 from tests.dashboard.browser import Visit, running_browser, visit
@@ -54,7 +54,7 @@ def of_files(samples: Path) -> Iterator[str]:
 
 def start_collector(folder: Path, *flags: str) -> Collector:
     folder.mkdir(exist_ok=True)
-    source = Path(__file__).parents[2] / "simulations" / "hubbub" / "simulations" / "demo_metrics.toml"
+    source = Path(__file__).parents[2] / "simulations" / "hubbub" / "simulations" / "demo" / "metrics.toml"
     (folder / "metrics.toml").write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
     return Collector(folder, "--sender-rate", "100000", "--sender-burst", "100000", *flags)
 

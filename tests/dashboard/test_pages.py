@@ -21,7 +21,7 @@ from hubbub.protocol.metric import Definition
 from hubbub.protocol.registry import best_noise
 from hubbub.protocol.shape import Choice
 from hubbub.protocol.tally import Counts, Tally
-from hubbub.simulations.demo import CANDIDATES
+from hubbub.simulations.demo.demo import CANDIDATES
 from tests.dashboard.kit import REGISTRY, sample, text_of, visiting, words, write_samples
 
 

@@ -15,7 +15,7 @@ from hubbub.client.respond import respond
 from hubbub.protocol.encoding import ABSENT, DITHER_BITS, encode
 from hubbub.protocol.epoch import epoch_of
 from hubbub.protocol.report import Batch, Report, pack
-from hubbub.simulations.demo import CANDIDATES, make_crowd
+from hubbub.simulations.demo.demo import CANDIDATES, make_crowd
 from hubbub.simulations.server import running_dashboard
 from tests.dashboard.browser import running_browser, visit
 from tests.dashboard.kit import REGISTRY

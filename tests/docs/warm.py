@@ -16,7 +16,7 @@ from typing import Self
 _LOOP = """
 import json, os, sys, tempfile
 import hubbub.analysis.charts, hubbub.analysis.commands, hubbub.analysis.plan_commands
-import hubbub.client.commands, hubbub.client.peek, hubbub.collector.commands, hubbub.simulations.commands
+import hubbub.client.commands, hubbub.client.peek, hubbub.collector.commands, hubbub.simulations.audit.command
 import altair, scipy.stats, vl_convert
 from hubbub.command.main import main
 for line in sys.stdin:

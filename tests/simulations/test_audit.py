@@ -18,11 +18,11 @@ from scipy import stats
 from hubbub.client import Registry
 from hubbub.client.respond import respond
 from hubbub.protocol.rules import Invalid
-from hubbub.simulations.audit import audit_registry
-from hubbub.simulations.draws import DrawAudit
-from hubbub.simulations.evidence import ALPHA, STRAY, Chances, bound_expected
-from hubbub.simulations.scores import MEMO, score_law
-from hubbub.simulations.transcripts import RUNS, ClientAudit, _View, run_times
+from hubbub.simulations.audit.audit import audit_registry
+from hubbub.simulations.audit.draws import DrawAudit
+from hubbub.simulations.audit.evidence import ALPHA, STRAY, Chances, bound_expected
+from hubbub.simulations.audit.scores import MEMO, score_law
+from hubbub.simulations.audit.transcripts import RUNS, ClientAudit, _View, run_times
 from tests.simulations import planted
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "metrics.toml"

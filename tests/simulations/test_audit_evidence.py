@@ -14,10 +14,10 @@ from scipy import stats
 from hubbub.client.respond import respond
 from hubbub.protocol.channel import kary_noise, many_bit_noise, one_bit_noise, rappor_noise
 from hubbub.protocol.epsilon import log_above
-from hubbub.simulations.enumeration import worst_odds
-from hubbub.simulations.evidence import Chances, Seen, bound_expected, bound_shown
-from hubbub.simulations.pairs import far_pairs
-from hubbub.simulations.scores import MEMO, SCALE, score_law
+from hubbub.simulations.audit.enumeration import worst_odds
+from hubbub.simulations.audit.evidence import Chances, Seen, bound_expected, bound_shown
+from hubbub.simulations.audit.pairs import far_pairs
+from hubbub.simulations.audit.scores import MEMO, SCALE, score_law
 from tests.simulations.test_audit import STRING, registry
 
 F = Fraction

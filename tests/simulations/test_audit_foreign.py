@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from hubbub.protocol.rules import Invalid
-from hubbub.simulations.audit import audit_callable, table
-from hubbub.simulations.commands import add_audit, run_audit
-from hubbub.simulations.foreign import as_rows, load
+from hubbub.simulations.audit.audit import audit_callable, table
+from hubbub.simulations.audit.command import add_audit, run_audit
+from hubbub.simulations.audit.foreign import as_rows, load
 from tests.simulations.test_audit import flag, registry
 
 CHANCE = Random(20_261_116)

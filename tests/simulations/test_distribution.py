@@ -10,7 +10,7 @@ from scipy import stats
 
 from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
-from hubbub.simulations.distribution import FORMS, default_population, parse_population, weighted_values
+from hubbub.simulations.simulate.distribution import FORMS, default_population, parse_population, weighted_values
 
 FLAG = Flag()
 CHOICE = Choice(choices=("a", "b", "c", "d"))

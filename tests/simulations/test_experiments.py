@@ -27,6 +27,7 @@ from hubbub.protocol.channel import one_bit_noise
 from hubbub.protocol.encoding import encode
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.rules import Invalid
+from hubbub.simulations.audit.transcripts import live
 from hubbub.simulations.experiments import (
     averaging,
     bounds,
@@ -43,7 +44,6 @@ from hubbub.simulations.experiments.catalogue import EXPERIMENTS
 from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Result, conduct
 from hubbub.simulations.experiments.page import page
 from hubbub.simulations.experiments.pictures import chart, finished
-from hubbub.simulations.transcripts import live
 from tests.chance import binomial_bounds
 
 NAMES = [experiment.name for experiment in EXPERIMENTS]

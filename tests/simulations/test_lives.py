@@ -9,8 +9,8 @@ import pytest
 
 from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import Mean, String
-from hubbub.simulations.distribution import parse_population
-from hubbub.simulations.lives import ABSENT, AWAY, Habits, Lives, draw_lives
+from hubbub.simulations.simulate.distribution import parse_population
+from hubbub.simulations.simulate.lives import ABSENT, AWAY, Habits, Lives, draw_lives
 from tests.chance import assert_binomial, power
 
 STRING = String(num_bits=8, num_hashes=1, num_cohorts=4)

@@ -7,9 +7,9 @@ import numpy as np
 from hubbub.analysis.decode import decode
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.demo import QUESTIONS, make_crowd
+from hubbub.simulations.demo.demo import QUESTIONS, make_crowd
 from hubbub.simulations.population import Question, draw_crowd, lognormal, weighted, zipf
-from hubbub.simulations.truth import truth_of
+from hubbub.simulations.simulate.truth import truth_of
 from tests.chance import assert_binomial, power
 
 TERMS = 'why = "w"\nowner = "o"\nexpires = 2099-01-01\nevery = "day"\nmax_values = 2\n'
@@ -60,7 +60,7 @@ def test_zipf_falls_with_the_rank_and_lognormal_has_its_median() -> None:
 def test_every_question_of_the_demo_is_one_of_its_metrics() -> None:
     from importlib.resources import files
 
-    registry = Registry.parse(files("hubbub.simulations").joinpath("demo_metrics.toml").read_text())
+    registry = Registry.parse(files("hubbub.simulations.demo").joinpath("metrics.toml").read_text())
     assert list(QUESTIONS) == list(registry.metrics)
 
 

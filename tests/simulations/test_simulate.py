@@ -18,13 +18,13 @@ from hubbub.protocol.registry import Registry, best_noise
 from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.clients import client_tallies
-from hubbub.simulations.distribution import default_population, parse_population
-from hubbub.simulations.exact import exact_tally
-from hubbub.simulations.lives import Habits, draw_lives
-from hubbub.simulations.reports import report_tally
-from hubbub.simulations.simulate import Setting, simulate, simulate_clients
-from hubbub.simulations.theory import bound, predicted_error
+from hubbub.simulations.simulate.clients import client_tallies
+from hubbub.simulations.simulate.distribution import default_population, parse_population
+from hubbub.simulations.simulate.exact import exact_tally
+from hubbub.simulations.simulate.lives import Habits, draw_lives
+from hubbub.simulations.simulate.reports import report_tally
+from hubbub.simulations.simulate.simulate import Setting, simulate, simulate_clients
+from hubbub.simulations.simulate.theory import bound, predicted_error
 from tests.analysis.worlds import define
 from tests.chance import assert_binomial
 from tests.simulations.command import hubbub

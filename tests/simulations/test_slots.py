@@ -12,8 +12,8 @@ import pytest
 
 from hubbub.client import memos, state
 from hubbub.protocol.registry import Registry
-from hubbub.simulations.masks import NOWHERE
-from hubbub.simulations.slots import MOST_ROWS, TooManyHistories, answer_from_slots
+from hubbub.simulations.simulate.masks import NOWHERE
+from hubbub.simulations.simulate.slots import MOST_ROWS, TooManyHistories, answer_from_slots
 from tests.chance import assert_uniform, uniform_power
 
 EPOCHS = range(101, 109)

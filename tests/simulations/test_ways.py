@@ -22,13 +22,13 @@ import pytest
 from hubbub.protocol.registry import Registry, best_noise
 from hubbub.protocol.report import by_short_hash, unpack
 from hubbub.protocol.tally import count
-from hubbub.simulations.clients import client_tallies, crowd_of
-from hubbub.simulations.distribution import default_population, parse_population
-from hubbub.simulations.exact import exact_tally
+from hubbub.simulations.audit.transcripts import reporting_allowed, tapped_wire
 from hubbub.simulations.fleet import Voyage, live
-from hubbub.simulations.lives import AWAY, Habits, Lives, draw_lives
-from hubbub.simulations.reports import report_tally
-from hubbub.simulations.transcripts import reporting_allowed, tapped_wire
+from hubbub.simulations.simulate.clients import client_tallies, crowd_of
+from hubbub.simulations.simulate.distribution import default_population, parse_population
+from hubbub.simulations.simulate.exact import exact_tally
+from hubbub.simulations.simulate.lives import AWAY, Habits, Lives, draw_lives
+from hubbub.simulations.simulate.reports import report_tally
 from tests.simulations.laws import (
     assert_from_law,
     assert_same_law,

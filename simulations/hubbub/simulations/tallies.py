@@ -5,8 +5,8 @@ Binomial(N0, p*), with N1 and N0 the installs whose mask has and lacks the bit. 
 do. Over several epochs the memo is drawn first and kept; each epoch then draws its own reports from it. A k-ary wire
 moves whole categories, so its counts are multinomial. All chance comes from the `rng` argument.
 
-Installs that change their answers, come and go are `hubbub.simulations.exact`'s; joint behaviour of several metrics
-takes real clients.
+Installs that change their answers, come and go are `hubbub.simulations.simulate.exact`'s; joint behaviour of several
+metrics takes real clients.
 """
 
 from __future__ import annotations

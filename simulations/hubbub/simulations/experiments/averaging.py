@@ -32,11 +32,11 @@ from hubbub.protocol.metric import Definition
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash, unpack
 from hubbub.protocol.shape import Flag
+from hubbub.simulations.audit.transcripts import live, reporting_allowed, tapped_wire
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, finished, lines_and_points, rule
-from hubbub.simulations.transcripts import live, reporting_allowed, tapped_wire
 
 DAY = 86_400
 START = 20_000.5 * DAY

@@ -28,11 +28,11 @@ from scipy import stats
 
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash, unpack
+from hubbub.simulations.audit.transcripts import live, reporting_allowed, tapped_wire
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, chart, colours, finished, rule
-from hubbub.simulations.transcripts import live, reporting_allowed, tapped_wire
 
 DAY = 86_400
 FALSE = 0.05

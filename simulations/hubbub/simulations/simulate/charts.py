@@ -13,8 +13,8 @@ from hubbub.analysis.optional import need
 from hubbub.protocol.epoch import epoch_text
 from hubbub.protocol.shape import Range
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.simulate import Outcome
-from hubbub.simulations.truth import leaf_shares, truth_of_counts
+from hubbub.simulations.simulate.simulate import Outcome
+from hubbub.simulations.simulate.truth import leaf_shares, truth_of_counts
 
 MOST_ROWS = 20
 MOST_LINES = 3

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.protocol.rules import Invalid, brief
-from hubbub.simulations.evidence import ALPHA, Finding, Seen, about_expected, judge
+from hubbub.simulations.audit.evidence import ALPHA, Finding, Seen, about_expected, judge
 
 Mechanism = Callable[[Any], Any]
 Bits = npt.NDArray[np.uint8]

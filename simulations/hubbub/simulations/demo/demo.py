@@ -32,7 +32,7 @@ from hubbub.protocol.tally import Tally
 from hubbub.simulations.fleet import DAY, Voyage, run_fleet
 from hubbub.simulations.population import Crowd, Question, draw_crowd, lognormal, weighted, zipf
 from hubbub.simulations.server import Collector, running_collector, running_dashboard
-from hubbub.simulations.truth import Truth, truth_of
+from hubbub.simulations.simulate.truth import Truth, truth_of
 
 DAYS = 3
 VANDALS = 25
@@ -78,7 +78,7 @@ class Row:
 def run_demo(installs: int, processes: int, seed: int, out: TextIO, once: bool, browser: bool) -> int:
     """Run it, show it, and leave nothing behind. The dashboard is for those who stay; `once` needs none."""
     started = time.monotonic()
-    source = files("hubbub.simulations").joinpath("demo_metrics.toml").read_text(encoding="utf-8")
+    source = files("hubbub.simulations.demo").joinpath("metrics.toml").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as directory:
         metrics = Path(directory, "metrics.toml")
         metrics.write_text(source, encoding="utf-8")

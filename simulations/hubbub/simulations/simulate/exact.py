@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.tally import Counts, Tally
-from hubbub.simulations.lives import Index, Lives
-from hubbub.simulations.masks import NOWHERE, Asked, asked_by_cohort
-from hubbub.simulations.slots import Answered, answer_from_slots
+from hubbub.simulations.simulate.lives import Index, Lives
+from hubbub.simulations.simulate.masks import NOWHERE, Asked, asked_by_cohort
+from hubbub.simulations.simulate.slots import Answered, answer_from_slots
 from hubbub.simulations.tallies import carry
 
 Progress = Callable[[float], None]

@@ -16,10 +16,10 @@ from fractions import Fraction
 from hubbub.client.respond import Random, Response, respond
 from hubbub.protocol.epsilon import log_above
 from hubbub.protocol.metric import Definition
-from hubbub.simulations.enumeration import worst_odds
-from hubbub.simulations.evidence import Chances, Finding, Seen, judge
-from hubbub.simulations.pairs import Pair, far_pairs
-from hubbub.simulations.scores import MEMO, ScoreLaw, score_law
+from hubbub.simulations.audit.enumeration import worst_odds
+from hubbub.simulations.audit.evidence import Chances, Finding, Seen, judge
+from hubbub.simulations.audit.pairs import Pair, far_pairs
+from hubbub.simulations.audit.scores import MEMO, ScoreLaw, score_law
 
 Respond = Callable[[Definition, int, int, Random, int | None], Response]
 """`hubbub.client.respond.respond`, or something that wants to be audited in its place."""

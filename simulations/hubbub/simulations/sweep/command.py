@@ -13,8 +13,8 @@ from pathlib import Path
 
 from hubbub.protocol.rules import Invalid, brief
 from hubbub.simulations import progress
-from hubbub.simulations.lives import MOST_EPOCHS
-from hubbub.simulations.sweep import AXES, Point, Row, grid, run
+from hubbub.simulations.simulate.lives import MOST_EPOCHS
+from hubbub.simulations.sweep.sweep import AXES, Point, Row, grid, run
 
 KINDS = ("flag", "choice", "string", "mean", "histogram", "range")
 _STRINGS = {"bits": (64.0,), "cohorts": (128.0,), "hashes": (1.0,)}
@@ -57,7 +57,7 @@ def run_sweep(arguments: Namespace) -> int:
     varying = [name for name in AXES if len(axes.get(name, ())) > 1]
     if arguments.chart:
         from hubbub.analysis.charts import save
-        from hubbub.simulations.sweep_chart import sweep_chart
+        from hubbub.simulations.sweep.chart import sweep_chart
 
         save(sweep_chart(rows, varying), arguments.chart)
     if arguments.json:

@@ -17,7 +17,7 @@ from hubbub.protocol.encoding import ABSENT as SILENCE
 from hubbub.protocol.encoding import encode
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
-from hubbub.simulations.lives import AWAY, Index, Lives
+from hubbub.simulations.simulate.lives import AWAY, Index, Lives
 
 NOWHERE = -1
 """In place of a position: the mask has no bit there. In place of a key: nothing is asked."""

@@ -16,7 +16,7 @@ import numpy as np
 from hubbub.protocol.encoding import encode
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
-from hubbub.simulations.scores import Counts
+from hubbub.simulations.audit.scores import Counts
 
 _TEXTS = tuple(f"text {i}" for i in range(64))
 

@@ -20,11 +20,11 @@ from hubbub.protocol.epoch import epoch_of, epoch_start
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.rules import Invalid, refuse
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.exact import Progress
 from hubbub.simulations.fleet import Voyage, run_fleet
-from hubbub.simulations.lives import ABSENT, AWAY, Lives
 from hubbub.simulations.population import Crowd
 from hubbub.simulations.server import running_collector
+from hubbub.simulations.simulate.exact import Progress
+from hubbub.simulations.simulate.lives import ABSENT, AWAY, Lives
 
 MOST_INSTALLS = 20_000
 

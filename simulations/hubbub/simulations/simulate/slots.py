@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.rules import Invalid
-from hubbub.simulations.lives import Index
-from hubbub.simulations.masks import NOWHERE
+from hubbub.simulations.simulate.lives import Index
+from hubbub.simulations.simulate.masks import NOWHERE
 
 MOST_ROWS = 1_000_000
 UNUSED = -1

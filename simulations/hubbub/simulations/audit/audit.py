@@ -18,10 +18,10 @@ from scipy import stats
 from hubbub.client.respond import Random, respond
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.rules import Invalid
-from hubbub.simulations.draws import DrawAudit, Respond
-from hubbub.simulations.evidence import ALPHA, STRAY, Finding
-from hubbub.simulations.foreign import ForeignAudit, Mechanism
-from hubbub.simulations.transcripts import ClientAudit
+from hubbub.simulations.audit.draws import DrawAudit, Respond
+from hubbub.simulations.audit.evidence import ALPHA, STRAY, Finding
+from hubbub.simulations.audit.foreign import ForeignAudit, Mechanism
+from hubbub.simulations.audit.transcripts import ClientAudit
 
 TRIALS = 1_000_000
 FEWEST_TRIALS = 10_000

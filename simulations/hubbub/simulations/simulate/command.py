@@ -18,11 +18,11 @@ from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.rules import Invalid, brief
 from hubbub.simulations import progress
-from hubbub.simulations.clients import MOST_INSTALLS as MOST_CLIENTS
-from hubbub.simulations.distribution import FORMS, Distribution, default_population, parse_population
-from hubbub.simulations.lives import MOST_EPOCHS, Habits
-from hubbub.simulations.scorecard import table
-from hubbub.simulations.simulate import START, WAYS, Outcome, Setting, simulate, simulate_clients
+from hubbub.simulations.simulate.clients import MOST_INSTALLS as MOST_CLIENTS
+from hubbub.simulations.simulate.distribution import FORMS, Distribution, default_population, parse_population
+from hubbub.simulations.simulate.lives import MOST_EPOCHS, Habits
+from hubbub.simulations.simulate.scorecard import table
+from hubbub.simulations.simulate.simulate import START, WAYS, Outcome, Setting, simulate, simulate_clients
 
 MOST_INSTALLS = 10**12
 T = TypeVar("T")
@@ -100,7 +100,7 @@ def run_simulate(arguments: Namespace) -> int:
     if arguments.out:
         write(Path(arguments.out), outcomes)
     if arguments.report:
-        from hubbub.simulations.simulate_page import page
+        from hubbub.simulations.simulate.page import page
 
         Path(arguments.report).write_text(page(registry.app, outcomes, _command(arguments)), encoding="utf-8")
     print(json.dumps(_facts(arguments, outcomes), indent=1, ensure_ascii=False) if arguments.json else _words(outcomes))

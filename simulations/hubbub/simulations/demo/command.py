@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from hubbub.protocol.rules import Invalid
-from hubbub.simulations.demo import run_demo as run
+from hubbub.simulations.demo.demo import run_demo as run
 
 
 def add_demo(parser: ArgumentParser) -> None:

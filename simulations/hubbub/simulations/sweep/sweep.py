@@ -25,10 +25,10 @@ from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import best_noise
 from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
-from hubbub.simulations.distribution import default_population, parse_population
-from hubbub.simulations.lives import Habits
-from hubbub.simulations.simulate import Setting, simulate
-from hubbub.simulations.theory import bound
+from hubbub.simulations.simulate.distribution import default_population, parse_population
+from hubbub.simulations.simulate.lives import Habits
+from hubbub.simulations.simulate.simulate import Setting, simulate
+from hubbub.simulations.simulate.theory import bound
 
 AXES = ("epsilon", "installs", "change", "bits", "cohorts", "hashes")
 MOST_POINTS = 10_000

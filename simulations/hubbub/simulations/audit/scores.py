@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.protocol.channel import BitChannel, KaryChannel, Noise
-from hubbub.simulations.evidence import Chances, about_expected
+from hubbub.simulations.audit.evidence import Chances, about_expected
 
 Counts = npt.NDArray[np.int64]
 """Rows are trials; columns the positions where the two masks differ: first the lost ones, then the gained."""

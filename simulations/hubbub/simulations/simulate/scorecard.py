@@ -13,8 +13,8 @@ import numpy.typing as npt
 from hubbub.analysis.decoding import ANSWER, NUMBER, Decoding
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.shape import Mean, Range, String
-from hubbub.simulations.theory import predicted_error
-from hubbub.simulations.truth import Truth, leaf_shares
+from hubbub.simulations.simulate.theory import predicted_error
+from hubbub.simulations.simulate.truth import Truth, leaf_shares
 
 Array = npt.NDArray[np.float64]
 

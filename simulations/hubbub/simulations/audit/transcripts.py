@@ -33,9 +33,9 @@ from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import Report, by_short_hash, unpack
 from hubbub.protocol.rules import Invalid
-from hubbub.simulations.evidence import Chances, Finding, Seen, about_expected, judge
-from hubbub.simulations.pairs import Pair, far_values
-from hubbub.simulations.scores import ScoreLaw, most_promising, score_law
+from hubbub.simulations.audit.evidence import Chances, Finding, Seen, about_expected, judge
+from hubbub.simulations.audit.pairs import Pair, far_values
+from hubbub.simulations.audit.scores import ScoreLaw, most_promising, score_law
 
 RUNS = 7
 """How often each app is run: once in each of so many epochs, of every cadence."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hubbub.analysis.decoding import ABSENT, ANSWER, NUMBER, OTHER, Decoding
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Choice, Flag, Mean, Range, Shape, String
-from hubbub.simulations.masks import symbol_of
+from hubbub.simulations.simulate.masks import symbol_of
 
 Truth = npt.NDArray[np.float64]
 

@@ -4,7 +4,7 @@ What `hubbub.client.respond` does to one install's bits at once, this does to on
 set where a random 24-bit number is below a threshold, and the numbers are compared digit by digit, by AND and OR on
 random words. A memo is drawn for every slot that an install uses, a report for every epoch; reports are counted by
 the bits set in a word, so nothing is ever unpacked. Installs come in blocks: memory does not grow with the crowd. No
-law of counts is used: this is the slow way that the fast one (`hubbub.simulations.exact`) is held against.
+law of counts is used: this is the slow way that the fast one (`hubbub.simulations.simulate.exact`) is held against.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from hubbub.protocol.channel import PRECISION, UNITS, Units
 from hubbub.protocol.metric import Metric
-from hubbub.simulations.exact import Progress, Sampled, tally_from
-from hubbub.simulations.lives import Index, Lives
-from hubbub.simulations.masks import NOWHERE, Asked, asked_by_cohort
-from hubbub.simulations.slots import Answered, answer_from_slots
+from hubbub.simulations.simulate.exact import Progress, Sampled, tally_from
+from hubbub.simulations.simulate.lives import Index, Lives
+from hubbub.simulations.simulate.masks import NOWHERE, Asked, asked_by_cohort
+from hubbub.simulations.simulate.slots import Answered, answer_from_slots
 
 Words = npt.NDArray[np.uint64]
 """Rows of words; bit i of word w speaks of install 64 w + i."""

@@ -16,7 +16,7 @@ from math import prod
 
 from hubbub.client.respond import carry_bits, carry_category
 from hubbub.protocol.channel import PRECISION, UNITS, KaryChannel, Noise, Units
-from hubbub.simulations.scores import MEMO
+from hubbub.simulations.audit.scores import MEMO
 
 MOST_OUTCOMES = 100_000
 Row = tuple[int, ...]

@@ -22,14 +22,14 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import MAX_CELLS
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.clients import client_tallies, first_moment
-from hubbub.simulations.distribution import Distribution
-from hubbub.simulations.exact import Progress, Sampled, exact_tally
-from hubbub.simulations.lives import MOST_LIVES, Habits, Lives, draw_lives
-from hubbub.simulations.reports import report_tally
-from hubbub.simulations.scorecard import Scorecard, score, sentence
-from hubbub.simulations.slots import TooManyHistories
-from hubbub.simulations.truth import Truth, truth_of_counts
+from hubbub.simulations.simulate.clients import client_tallies, first_moment
+from hubbub.simulations.simulate.distribution import Distribution
+from hubbub.simulations.simulate.exact import Progress, Sampled, exact_tally
+from hubbub.simulations.simulate.lives import MOST_LIVES, Habits, Lives, draw_lives
+from hubbub.simulations.simulate.reports import report_tally
+from hubbub.simulations.simulate.scorecard import Scorecard, score, sentence
+from hubbub.simulations.simulate.slots import TooManyHistories
+from hubbub.simulations.simulate.truth import Truth, truth_of_counts
 
 WAYS = ("tallies", "reports")
 START = 1_767_571_200

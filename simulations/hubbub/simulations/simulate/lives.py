@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.protocol.rules import refuse
-from hubbub.simulations.distribution import Distribution
+from hubbub.simulations.simulate.distribution import Distribution
 
 Index = npt.NDArray[np.int64]
 

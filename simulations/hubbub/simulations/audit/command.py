@@ -9,8 +9,8 @@ from typing import Any
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.rules import Invalid
 from hubbub.simulations import progress
-from hubbub.simulations.audit import TRIALS, Audit, Progress, audit_callable, audit_registry, table
-from hubbub.simulations.foreign import load
+from hubbub.simulations.audit.audit import TRIALS, Audit, Progress, audit_callable, audit_registry, table
+from hubbub.simulations.audit.foreign import load
 
 
 def add_audit(parser: ArgumentParser) -> None:

@@ -1,0 +1,1 @@
+"""What an app with so many installs would see: populations, three ways to run them, and the verdict."""

@@ -1,0 +1,1 @@
+"""Many settings at once, against theory and the bound."""
