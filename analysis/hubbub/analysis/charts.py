@@ -58,7 +58,8 @@ def _bars(decoding: Decoding, rows: Sequence[int], axis: str, *, percent: bool) 
     base = alt.Chart(alt.Data(values=data)).encode(
         y=alt.Y("value:N", sort=None, title=None, axis=alt.Axis(labelLimit=180))
     )
-    form = alt.Axis(format=".1%" if percent else "~g")
+    # So few marks that each has room for its label, on a wide page too.
+    form = alt.Axis(format=".1%" if percent else "~g", tickCount=8)
     bars = base.mark_bar(height={"band": 0.62}).encode(
         x=alt.X("estimate:Q", title=axis, axis=form),
         color=alt.Color(
