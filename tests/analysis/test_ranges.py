@@ -136,6 +136,25 @@ def test_quantile_intervals_cover(estimand, spread):
     assert power(trials, 0.95, 0.80) > 0.999
 
 
+@pytest.mark.parametrize(("leaves", "branching"), [(64, 4), (2187, 3)])
+@pytest.mark.parametrize("installs", [100, 3_000, 200_000])
+def test_a_quantile_lies_in_its_interval_and_quantiles_are_in_order(leaves, branching, installs):
+    """Also where noise puts the share of those who answered above 1: they are as many as the counts say."""
+    metric = define(Range(low=Fraction(0), high=Fraction(leaves), num_leaves=leaves, branching=branching), "1", "2")
+    shares = np.exp(-(((np.arange(leaves) - leaves / 4) / (leaves / 9)) ** 2))
+    rng, totals = np.random.default_rng(15), []
+    counts = np.append(rng.multinomial(installs, shares / shares.sum()), 0)
+    for _ in range(15):
+        found = decode(tally_of(metric, counts, rng), quantiles=ASKED)
+        totals.append(found.tree.total)
+        estimate, low, high = (column[-len(ASKED) :] for column in (found.estimate, found.low, found.high))
+        known = np.isfinite(estimate)
+        assert (low[known] <= estimate[known]).all()
+        assert (estimate[known] <= high[known]).all()
+        assert (np.diff(estimate[known]) >= 0).all()
+    assert max(totals) > 1
+
+
 @pytest.mark.proof
 @pytest.mark.parametrize("estimand", ["reporting", "population"])
 def test_quantile_intervals_cover_over_a_thousand_populations_each(estimand, figure):

@@ -83,9 +83,8 @@ def cdf_chart(decoding: Decoding) -> Any:
         raise Invalid([f"a distribution needs a range metric, {decoding.metric} is a {decoding.kind}"])
     alt = _altair()
     band = decoding.tree.cdf()
-    guess = np.concatenate([[0.0], np.cumsum(decoding.tree.best_guess)])
     where = np.searchsorted(decoding.tree.edges(), band.points)
-    smooth = guess[np.minimum(where, len(guess) - 1)] / max(float(guess[-1]), 1e-300)
+    smooth = decoding.tree.distribution()[np.minimum(where, decoding.tree.shape.num_leaves)]
     data = [
         {
             "x": float(x),

@@ -196,12 +196,12 @@ class Band:
     high: Array
 
 
-def _inverse(shares: Array, edges: Array, q: float) -> float:
+def _inverse(rising: Array, edges: Array, q: float) -> float:
     """Where a distribution reaches q, with the numbers of a cell spread evenly over it."""
-    rising = np.concatenate([[0.0], np.cumsum(shares)]) / shares.sum()
     at = max(1, min(int(np.searchsorted(rising, q, side="left")), len(edges) - 1))
-    inside = (q - rising[at - 1]) / (rising[at] - rising[at - 1])
-    return float(edges[at - 1] + inside * (edges[at] - edges[at - 1]))
+    step = rising[at] - rising[at - 1]
+    inside = (q - rising[at - 1]) / step if step > 0 else 1.0
+    return float(edges[at - 1] + min(inside, 1.0) * (edges[at] - edges[at - 1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +235,13 @@ class Tree:
     def _rising(self) -> Array:
         """The nearest distribution function that rises, at the upper edge of each leaf."""
         return np.asarray(isotonic_regression(np.cumsum(np.nan_to_num(self.leaves))).x)
+
+    def distribution(self) -> Array:
+        """The best guess of the share of answers below each edge: it rises from 0 to 1."""
+        if not self.total > 0:
+            return np.full(self.shape.num_leaves + 1, np.nan)
+        # Of those who answered, as many as the counts say: their estimated share of all installs may well be above 1.
+        return np.clip(np.concatenate([[0.0], self._rising()]) / self.total, 0, 1)
 
     def edges(self) -> Array:
         """The num_leaves + 1 ends of the leaves, in the metric's unit."""
@@ -289,8 +296,7 @@ class Tree:
 
     def cdf(self, *, of: str = "answered", points: int = 256) -> Band:
         """P(number < x) at about so many evenly spaced edges."""
-        step = max(1, self.shape.num_leaves // points)
-        ends = np.arange(step, self.shape.num_leaves + 1, step)
+        ends = self._some_edges(points)[1:]
         queries = (np.arange(self.shape.num_leaves) < ends[:, np.newaxis]).astype(np.float64)
         return self._band(self.edges()[ends], queries, of)
 
@@ -304,20 +310,25 @@ class Tree:
         wrong = [q for q in probabilities if not 0 < q < 1]
         if wrong:
             raise Invalid([f"a quantile must be above 0 and below 1, got {q}" for q in wrong])
-        edges, guess = self.edges(), self.best_guess
-        if not self.levels.identified or guess.sum() <= 0:
+        edges, rising = self.edges(), self.distribution()
+        if not self.levels.identified or np.isnan(rising).any():
             unknown = np.full(len(probabilities), np.nan)
             ends = np.full(len(probabilities), edges[0]), np.full(len(probabilities), edges[-1])
             return Band(np.array(probabilities), unknown, unknown + np.inf, *ends)
-        coarse = np.arange(0, self.shape.num_leaves + 1, max(1, self.shape.num_leaves // 256))
+        coarse = self._some_edges(256)
         spread = self._spread_below(coarse)
         rows = []
         for q in probabilities:
             first, last = self._plausible(q, coarse, spread)
-            rows.append((_inverse(guess, edges, q), float(edges[first]), float(edges[last])))
+            rows.append((_inverse(rising, edges, q), float(edges[first]), float(edges[last])))
         estimate, low_ends, high_ends = (np.array(column) for column in zip(*rows, strict=True))
         std_error = (high_ends - low_ends) / (2 * critical(self.confidence))
         return Band(np.array(probabilities), estimate, std_error, low_ends, high_ends)
+
+    def _some_edges(self, number: int) -> npt.NDArray[np.int64]:
+        """About so many edges, evenly spaced, the first and the last among them."""
+        step = max(1, self.shape.num_leaves // number)
+        return np.append(np.arange(0, self.shape.num_leaves, step), self.shape.num_leaves)
 
     def _spread_below(self, ends: npt.NDArray[np.int64]) -> Spread:
         """Of the shares below these edges."""
