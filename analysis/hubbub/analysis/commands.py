@@ -40,13 +40,7 @@ def add_decode(parser: ArgumentParser) -> None:
     parser.add_argument(
         "tallies", metavar="TALLY", nargs="*", help="tally files, or folders of them; epochs of one metric are pooled"
     )
-    parser.add_argument(
-        "--candidates",
-        metavar="[METRIC=]FILE",
-        action="append",
-        default=[],
-        help="the strings to look for, one a line, UTF-8; for one metric or for all",
-    )
+    add_candidates(parser)
     parser.add_argument(
         "--rappor", metavar=("PARAMS", "COUNTS", "MAP"), nargs=3, help="decode files of google/rappor instead"
     )
@@ -83,6 +77,16 @@ def add_decode(parser: ArgumentParser) -> None:
     parser.add_argument("--correction", choices=CORRECTIONS, default="bonferroni", help="for many values at once")
     parser.add_argument("--exclude-absent", action="store_true", help="shares among those who answered")
     parser.add_argument("--fake-share", type=float, default=0.01, help="assumed share of fake reports (default: 0.01)")
+
+
+def add_candidates(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--candidates",
+        metavar="[METRIC=]FILE",
+        action="append",
+        default=[],
+        help="the strings to look for, one a line, UTF-8; for one metric or for all",
+    )
 
 
 def run_decode(arguments: Namespace) -> int:

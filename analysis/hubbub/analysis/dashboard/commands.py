@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from hubbub.analysis.commands import read_lines
+from hubbub.analysis.commands import add_candidates, read_lines
 from hubbub.analysis.dashboard.app import make_app
 from hubbub.analysis.dashboard.board import CandidateList
 from hubbub.analysis.dashboard.keys import ASSETS
@@ -37,13 +37,7 @@ def add_dashboard(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--token-file", metavar="FILE", help="a file with the collector's read token; or HUBBUB_TOKEN")
     parser.add_argument("--trust", metavar="FILE", help="certificates to trust, for a collector with https")
-    parser.add_argument(
-        "--candidates",
-        metavar="[METRIC=]FILE",
-        action="append",
-        default=[],
-        help="the strings to look for, one a line, UTF-8; for one metric or for all",
-    )
+    add_candidates(parser)
     parser.add_argument("--merge", action="store_true", help="add up tally files that hold the same epoch")
     parser.add_argument("--public", action="store_true", help="let anybody look, and nobody change anything")
     parser.add_argument("--host", default=plain.host, help=f"the address to listen on (default {plain.host})")

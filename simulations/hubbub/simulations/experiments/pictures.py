@@ -62,6 +62,30 @@ def lines_and_points(
     return alt.layer(drawn, dots)
 
 
+def attack_bars(
+    without: Mapping[str, float], with_checks: Mapping[str, float], *, checks: str, axis: str, form: str
+) -> Any:
+    """What each attack reaches where everything is believed, and where it is checked."""
+    alt = altair()
+    names = {"believing everything": ORANGE, checks: BLUE}
+    rows = [
+        {"attack": attack, "reached": reached, "series": series}
+        for series, of in zip(names, (without, with_checks), strict=True)
+        for attack, reached in of.items()
+    ]
+    bars = (
+        chart(rows)
+        .mark_bar(height={"band": 0.9})
+        .encode(
+            x=alt.X("reached:Q", title=axis, axis=alt.Axis(format=form, tickCount=5)),
+            y=alt.Y("attack:N", title=None, sort=None, axis=alt.Axis(labelLimit=170, minExtent=145)),
+            yOffset=alt.YOffset("series:N", sort=None),
+            color=colours(names),
+        )
+    )
+    return finished(bars.properties(width=300, height=alt.Step(15)))
+
+
 def rule(value: float, words: str, left: float = 6, *, below: bool = False) -> Any:
     """A dashed horizontal line with its words on it, or below it."""
     alt = altair()

@@ -32,7 +32,7 @@ from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
 from hubbub.simulations.experiments.fakes import TODAY, Fake, messages_of, received, unchecked
-from hubbub.simulations.experiments.pictures import BLUE, ORANGE, altair, chart, colours, finished
+from hubbub.simulations.experiments.pictures import attack_bars
 from hubbub.simulations.tallies import sample_tally
 
 HOURS = 24
@@ -195,7 +195,9 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         figures=figures,
         columns=("attack", "messages", "refused", "mean moves, believing all", "with the checks"),
         rows=tuple(rows),
-        chart=_picture(without, with_checks),
+        chart=attack_bars(
+            without, with_checks, checks="with the checks", axis="hours by which the mean moves", form="~g"
+        ),
         caption=f"How far {setting.share:.1%} fakes move a mean of {HOURS * HONEST:.1f} hours. The collector that "
         f"believes any number is not shown: one fake moves it by {figures[f'shift {BELIEVED}']:,.0f} hours.",
         meaning=(
@@ -239,27 +241,6 @@ def _numbers(setting: Setting, attack: str, rng: np.random.Generator) -> float:
     noise = float(rng.gamma(setting.honest) - rng.gamma(setting.honest))
     fakes, value = (setting.fakes, CUT) if attack == CLIPPED else (1, HUGE / HOURS)
     return (setting.honest * HONEST + noise + fakes * value) / (setting.honest + fakes) - HONEST
-
-
-def _picture(without: Mapping[str, float], with_checks: Mapping[str, float]) -> object:
-    alt = altair()
-    names = {"believing everything": ORANGE, "with the checks": BLUE}
-    rows = [
-        {"attack": attack, "hours": hours, "series": series}
-        for series, of in zip(names, (without, with_checks), strict=True)
-        for attack, hours in of.items()
-    ]
-    picture = (
-        chart(rows)
-        .mark_bar(height={"band": 0.9})
-        .encode(
-            x=alt.X("hours:Q", title="hours by which the mean moves", axis=alt.Axis(tickCount=5, format="~g")),
-            y=alt.Y("attack:N", title=None, sort=None, axis=alt.Axis(labelLimit=170, minExtent=145)),
-            yOffset=alt.YOffset("series:N", sort=None),
-            color=colours(names),
-        )
-    )
-    return finished(picture.properties(width=300, height=alt.Step(15)))
 
 
 EXPERIMENT = Experiment(

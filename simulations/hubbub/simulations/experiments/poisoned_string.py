@@ -41,7 +41,7 @@ from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
 from hubbub.simulations.experiments.fakes import TODAY, Fake, Received, messages_of, received, unchecked
-from hubbub.simulations.experiments.pictures import BLUE, ORANGE, altair, chart, colours, finished
+from hubbub.simulations.experiments.pictures import attack_bars
 from hubbub.simulations.tallies import assign_cohorts, ones_of, sample_tally
 
 REGISTRY = Registry.parse("""
@@ -226,7 +226,13 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             )
             for attack in made
         ),
-        chart=_picture(without, with_checks),
+        chart=attack_bars(
+            without,
+            with_checks,
+            checks="with the collector's checks",
+            axis="estimated share of a string nobody holds",
+            form=".0%",
+        ),
         caption=f"Estimated share of a string that nobody holds, when {setting.share:.1%} of the reports are fake.",
         meaning=(
             "The collector's checks remove everything that is cheap: one message cannot carry many votes, the past "
@@ -299,29 +305,6 @@ def _one_sender(setting: Setting) -> float:
         now[0] = 60 * message / (setting.fakes - 1)
         allowed += limits.allows(sender)
     return float(allowed)
-
-
-def _picture(without: Mapping[str, float], with_checks: Mapping[str, float]) -> object:
-    alt = altair()
-    names = {"believing everything": ORANGE, "with the collector's checks": BLUE}
-    rows = [
-        {"attack": attack, "share": share, "series": series}
-        for series, of in zip(names, (without, with_checks), strict=True)
-        for attack, share in of.items()
-    ]
-    picture = (
-        chart(rows)
-        .mark_bar(height={"band": 0.9})
-        .encode(
-            x=alt.X(
-                "share:Q", title="estimated share of a string nobody holds", axis=alt.Axis(format=".0%", tickCount=5)
-            ),
-            y=alt.Y("attack:N", title=None, sort=None, axis=alt.Axis(labelLimit=170, minExtent=145)),
-            yOffset=alt.YOffset("series:N", sort=None),
-            color=colours(names),
-        )
-    )
-    return finished(picture.properties(width=300, height=alt.Step(15)))
 
 
 EXPERIMENT = Experiment(
