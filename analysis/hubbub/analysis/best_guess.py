@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-_ENOUGH = 50  # estimates from which the law of true shares can be learnt at all
+_ENOUGH = 16  # estimates from which the law of true shares can be learnt at all
 _CLEAR = 8.0  # standard errors beyond which an estimate needs no help
 _BINS = 200
 _STEPS = 60
