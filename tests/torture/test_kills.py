@@ -94,13 +94,15 @@ def test_a_disk_that_forgets_what_was_not_synced_loses_nothing_acknowledged(tmp_
 
 
 def test_the_oracle_notices_an_acknowledgement_before_the_sync(tmp_path, forgetful):
+    """A kill shows the bug only if it falls between an answer and the next checkpoint: a dozen leave it no hope."""
     disk = on_a_forgetful_disk(tmp_path, forgetful, torn=False)
     disk["env"]["PLANTED_BUG"] = "ack-before-sync"
-    problems, _ = torment(tmp_path, kills=3, seed=3, launch=PLANTED, **disk)
-    assert any("counted" in problem for problem in problems)
+    problems, _ = torment(tmp_path, kills=12, seed=3, launch=PLANTED, **disk)
+    # What was lost is missing from the counts, or the collector finds the hole in its own log and does not start.
+    assert any("counted" in problem or "though it had been acknowledged" in problem for problem in problems)
 
 
-@pytest.mark.parametrize(("bug", "kills"), [("no-dedup", 1), ("two-transactions", 5)])
+@pytest.mark.parametrize(("bug", "kills"), [("no-dedup", 1), ("two-transactions", 15)])
 def test_the_oracle_notices(bug, kills, tmp_path):
     problems, _ = torment(tmp_path, kills=kills, seed=4, launch=PLANTED, env={"PLANTED_BUG": bug})
     assert any("counted" in problem for problem in problems)
