@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from hubbub.analysis.decode import decode
-from hubbub.analysis.present import table
+from hubbub.analysis.render.text import table
 from hubbub.client import Client
 from hubbub.client.respond import respond
 from hubbub.collector.export import from_url

@@ -26,10 +26,10 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "hubbub.client": ("Client", "Status", "Pending", "Registry", "Invalid"),
     "hubbub.client.testing": ("hubbub_records", "recording"),
     "hubbub.analysis": ("decode", "Decoding", "compare", "Comparison"),
-    "hubbub.analysis.decoding": ("Diagnostics",),
-    "hubbub.analysis.ranges": ("Tree",),
-    "hubbub.analysis.present": ("table", "comparison_table", "to_csv", "to_json", "write_parquet"),
-    "hubbub.analysis.charts": (
+    "hubbub.analysis.result": ("Diagnostics",),
+    "hubbub.analysis.estimation.tree": ("Tree",),
+    "hubbub.analysis.render.text": ("table", "comparison_table", "to_csv", "to_json", "write_parquet"),
+    "hubbub.analysis.render.charts": (
         "decoding_chart",
         "bar_chart",
         "cdf_chart",
@@ -42,9 +42,9 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "hubbub.protocol.tally": ("Tally", "Counts", "count", "merge"),
     "hubbub.protocol.report": ("Report", "Batch", "pack", "unpack", "to_json", "from_json", "by_short_hash"),
     "hubbub.protocol.encoding": ("encode", "Encoded", "WrongValue"),
-    "hubbub.protocol.epoch": ("epoch_of", "epoch_start", "epoch_text", "parse_epoch"),
+    "hubbub.protocol.cadence": ("epoch_of", "epoch_start", "epoch_text", "parse_epoch"),
     "hubbub.client.respond": ("respond", "draw_memo", "draw_bits"),
-    "hubbub.simulations.tallies": ("sample_tally", "ones_of", "assign_cohorts"),
+    "hubbub.simulations.exact_tallies": ("sample_tally", "ones_of", "assign_cohorts"),
 }
 PLAIN = ("to_json", "from_json")  # methods that say all by their names
 

@@ -4,7 +4,8 @@ examples/before has the week before a release.
     python tools/example_tallies.py examples
 
 The people are made up and drawn from a seed, so the truth is known (`TRUTH` below); the noise is that of the registry,
-by the exact law of `hubbub.simulations.tallies`. Pages and the notebook show what an analyst finds in these files.
+by the exact law of `hubbub.simulations.exact_tallies`. Pages and the notebook show what an analyst finds in these
+files.
 """
 
 import sys
@@ -13,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from hubbub.analysis.hashing import digests, positions
-from hubbub.protocol.epoch import parse_epoch
+from hubbub.analysis.estimation.hashing import digests, positions
+from hubbub.protocol.cadence import parse_epoch
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.shape import String
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.tallies import assign_cohorts, ones_of, sample_tally
+from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 
 INSTALLS = 200_000
 SEED = 2026

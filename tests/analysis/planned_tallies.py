@@ -9,10 +9,10 @@ from functools import cache
 
 import numpy as np
 
-from hubbub.analysis.plan import Plan, share_for
+from hubbub.analysis.planning.plan import Plan, share_for
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
-from hubbub.simulations.tallies import assign_cohorts, ones_of, sample_tally
+from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 
 MIDDLE = 0.5
 

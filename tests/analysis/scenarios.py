@@ -13,12 +13,12 @@ from functools import cache
 
 import numpy as np
 
-from hubbub.analysis.candidates import decode_design
-from hubbub.analysis.cells import pool
-from hubbub.analysis.decoding import Decoding
-from hubbub.analysis.design import cohort_design
+from hubbub.analysis.estimation.cells import pool
+from hubbub.analysis.estimation.design import cohort_design
+from hubbub.analysis.estimation.threads import one_thread
+from hubbub.analysis.kinds.string import decode_design
 from hubbub.analysis.options import Options
-from hubbub.analysis.threads import one_thread
+from hubbub.analysis.result import Decoding
 from hubbub.protocol.channel import many_bit_noise
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import String

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hubbub.analysis.best_guess import likely_shares, nearest_shares
+from hubbub.analysis.estimation.guesses import likely_shares, nearest_shares
 from tests.analysis.worlds import zipf
 
 LISTS = {

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import decode
-from hubbub.protocol.rules import Invalid
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.shape import Choice, Flag, Mean, Range, String
 from tests.analysis.worlds import Strings, define, tally_of
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
-from hubbub.analysis.charts import bar_chart, cdf_chart, decoding_chart, epsilon_chart, save, series_chart
+from hubbub.analysis.render.charts import bar_chart, cdf_chart, decoding_chart, epsilon_chart, save, series_chart
 
 RNG = np.random.default_rng(1)
 

@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hubbub.analysis.commands import add_decode, run_decode
-from hubbub.protocol.rules import Invalid
+from hubbub.analysis.commands.decode import add_decode, run_decode
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.shape import Choice, Flag, Range, String
 from tests.analysis.test_rappor import write_files
 from tests.analysis.worlds import Strings, define, tally_of
@@ -179,6 +179,6 @@ def test_a_choice_excludes_those_who_did_not_answer(world, capsys):
 
 
 def test_candidates_beyond_a_million_are_refused(world, monkeypatch):
-    monkeypatch.setattr("hubbub.analysis.commands.MOST_CANDIDATES", 3)
+    monkeypatch.setattr("hubbub.analysis.commands.decode.MOST_CANDIDATES", 3)
     with pytest.raises(Invalid, match="at most 3 candidates, got 100"):
         decode(world / "page.json", "--candidates", world / "pages.txt")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import compare, decode
-from hubbub.analysis.present import comparison_table
-from hubbub.protocol.rules import Invalid
+from hubbub.analysis.render.text import comparison_table
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.shape import Choice, Flag
 from tests.analysis.worlds import define, tally_of
 from tests.chance import assert_binomial, power

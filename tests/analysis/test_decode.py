@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import decode
-from hubbub.protocol.rules import Invalid
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.tally import Counts, Tally
 from tests.analysis.worlds import Strings, define, tally_of, zipf

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import decode
-from hubbub.analysis.cells import Wire, pool
-from hubbub.analysis.estimate import covariance_with, shares
+from hubbub.analysis.estimation.cells import Wire, pool
+from hubbub.analysis.estimation.shares import covariance_with, shares
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean
 from hubbub.protocol.tally import Counts, Tally
 from tests.analysis.worlds import define, tally_of

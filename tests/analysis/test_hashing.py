@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hubbub.analysis.candidates import distinct
-from hubbub.analysis.hashing import digests, positions
+from hubbub.analysis.estimation.hashing import digests, positions
+from hubbub.analysis.kinds.string import distinct
 from hubbub.protocol import bloom
-from hubbub.protocol.rules import Invalid
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.shape import String
 
 TEXTS = [

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hubbub.analysis.best_guess import likely_shares, nearest_shares
-from hubbub.analysis.intervals import (
+from hubbub.analysis.estimation.guesses import likely_shares, nearest_shares
+from hubbub.analysis.estimation.intervals import (
     Variance,
     adjust,
     interval_given_selection,

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import decode
-from hubbub.analysis.best_guess import likely_shares, nearest_shares
-from hubbub.analysis.cells import pool
-from hubbub.analysis.design import Design, string_design
-from hubbub.analysis.hashing import digests, positions
-from hubbub.analysis.joint_guess import joint_shares
-from hubbub.analysis.strings import Strings, decode_strings
-from hubbub.analysis.threads import one_thread
+from hubbub.analysis.estimation.cells import pool
+from hubbub.analysis.estimation.design import Design, string_design
+from hubbub.analysis.estimation.guesses import likely_shares, nearest_shares
+from hubbub.analysis.estimation.hashing import digests, positions
+from hubbub.analysis.estimation.joint_guess import joint_shares
+from hubbub.analysis.estimation.string_screen import Strings, decode_strings
+from hubbub.analysis.estimation.threads import one_thread
 from hubbub.protocol.channel import rappor_noise
 from hubbub.protocol.shape import Choice, String
 from tests.analysis.worlds import define, tally_of, zipf

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hubbub.analysis.plan import Plan, epsilon_for, installs_for, power_of, share_for, tree_gain, unit_variance
-from hubbub.analysis.plan_advice import rappor_at, slots_for, split_budget, stale_share, string_shape
-from hubbub.analysis.plan_commands import add_plan, run_plan
+from hubbub.analysis.commands.plan import add_plan, run_plan
+from hubbub.analysis.planning.advice import rappor_at, slots_for, split_budget, stale_share, string_shape
+from hubbub.analysis.planning.plan import Plan, epsilon_for, installs_for, power_of, share_for, tree_gain, unit_variance
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry, best_noise
-from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import Choice, Flag, Range
 from tests.analysis.planned_tallies import SHAPES, estimates, random_plan
 from tests.chance import assert_binomial, power

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import decode
-from hubbub.analysis.cells import Cohort, Wire
-from hubbub.analysis.ranges import Levels
-from hubbub.protocol.rules import Invalid
+from hubbub.analysis.estimation.cells import Cohort, Wire
+from hubbub.analysis.estimation.tree import Levels
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.shape import Range
 from tests.analysis.worlds import define, tally_of, zipf
 from tests.chance import assert_binomial, binomial_bounds, power

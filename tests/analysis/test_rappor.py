@@ -10,7 +10,7 @@ import pytest
 
 from hubbub.analysis.options import Options
 from hubbub.analysis.rappor import decode_rappor, read_counts, read_map, read_params, to_rappor
-from hubbub.protocol.rules import Invalid
+from hubbub.protocol.invalid import Invalid
 
 K, H, M = 32, 2, 8
 

@@ -19,7 +19,7 @@ PROGRAM = """
 import json, resource, sys, time
 import numpy as np
 from hubbub.analysis import decode
-from hubbub.analysis.hashing import digests, positions
+from hubbub.analysis.estimation.hashing import digests, positions
 from tests.analysis.worlds import RAPPOR, define, tally_of, zipf
 from hubbub.protocol.shape import String
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import decode
-from hubbub.analysis.cells import pool
-from hubbub.analysis.design import string_design
-from hubbub.analysis.fit import even_weights, solve
-from hubbub.analysis.hashing import digests, positions
-from hubbub.analysis.strings import decode_strings
+from hubbub.analysis.estimation.cells import pool
+from hubbub.analysis.estimation.design import string_design
+from hubbub.analysis.estimation.fit import even_weights, solve
+from hubbub.analysis.estimation.hashing import digests, positions
+from hubbub.analysis.estimation.string_screen import decode_strings
 from hubbub.protocol.shape import String
 from hubbub.protocol.tally import Tally
 from tests.analysis.scenarios import Scenario, score
@@ -227,7 +227,7 @@ def test_two_definitions_are_stacked_and_beat_either():
 
 
 def test_conjugate_gradients_see_what_the_exact_solution_sees():
-    from hubbub.analysis.strings import _conjugate_gradients
+    from hubbub.analysis.estimation.string_screen import _conjugate_gradients
 
     strings = Strings.of(define(String(num_bits=64, num_hashes=2, num_cohorts=16)), 60)
     tally = tally_of(strings.metric, [5_000] * 20 + [0] * 40, np.random.default_rng(5), strings.where)

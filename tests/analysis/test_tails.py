@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hubbub.analysis.tails import NORMAL, score_tail
+from hubbub.analysis.estimation.tails import NORMAL, score_tail
 from tests.chance import binomial_bounds
 
 DRAWS = 1_000_000

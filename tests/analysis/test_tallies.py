@@ -11,7 +11,7 @@ import pytest
 from hubbub.client.respond import respond
 from hubbub.protocol.encoding import ABSENT, encode
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
-from hubbub.simulations.tallies import assign_cohorts, ones_of, sample_tally
+from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from tests.analysis.worlds import Strings, define, tally_of
 from tests.chance import assert_binomial, power
 

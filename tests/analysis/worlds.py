@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from hubbub.analysis.hashing import Positions, digests, positions
+from hubbub.analysis.estimation.hashing import Positions, digests, positions
 from hubbub.protocol.channel import Noise, rappor_noise
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.registry import best_noise
 from hubbub.protocol.shape import Shape, String
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.tallies import assign_cohorts, ones_of, sample_tally
+from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 
 
 def define(shape: Shape, one_report: str = "1", permanent: str = "3", noise: Noise | None = None) -> Definition:

@@ -22,7 +22,7 @@ from hubbub.client.respond import respond
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.registry import best_noise
 from hubbub.protocol.shape import Choice
-from hubbub.simulations.tallies import sample_tally
+from hubbub.simulations.exact_tallies import sample_tally
 from tests.bench.environments import Peer, Say, peer
 from tests.bench.rows import US, Row, averages
 

@@ -13,11 +13,11 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis import decode
-from hubbub.analysis.decoding import NUMBER
+from hubbub.analysis.result import NUMBER
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.registry import best_noise
 from hubbub.protocol.shape import Mean
-from hubbub.simulations.tallies import sample_tally
+from hubbub.simulations.exact_tallies import sample_tally
 from tests.bench.accuracy import EPSILONS, PEOPLE
 from tests.bench.environments import Say, peer
 from tests.bench.rows import US, Row, averages

@@ -13,7 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-from hubbub.collector import commit, intake, limits, log, store
+from hubbub.collector import commit, intake
+from hubbub.collector.http import limits
+from hubbub.collector.storage import log, store
 from tests.collector import launch
 
 SPENT: dict[str, float] = {}

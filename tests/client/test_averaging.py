@@ -109,7 +109,7 @@ def test_without_memos_averaging_recovers_everything(tmp_path, monkeypatch: pyte
     def afresh(db, who, metric: Metric, mask: int, epoch: int, random) -> Memo:
         return Memo(draw_memo(metric, mask, who.cohort(metric), random))
 
-    monkeypatch.setattr("hubbub.client.reporting.answer", afresh)
+    monkeypatch.setattr("hubbub.client.recorder.answer", afresh)
     right, _ = attack(tmp_path, 2, monkeypatch)
     assert right == 2 * 128
 

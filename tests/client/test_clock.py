@@ -6,7 +6,7 @@ from collections import Counter
 from email.utils import formatdate
 from random import Random
 
-from hubbub.protocol.epoch import epoch_of
+from hubbub.protocol.cadence import epoch_of
 from tests.client.answering_server import Answer, problem, stored
 from tests.client.install import DAY, START, Install, reports_in
 from tests.client.registries import metric, registry

@@ -272,7 +272,7 @@ def test_a_no_waits_for_a_busy_state(install: Install) -> None:
 
 
 def test_a_no_that_cannot_be_kept_still_stops_this_client(install: Install, environment) -> None:
-    environment.setattr("hubbub.client.account.INSISTENCE", 0.1)
+    environment.setattr("hubbub.client.control.INSISTENCE", 0.1)
     client = install.agreed()
     process = start_python(HOLD_THE_STATE, install.directory / "state.db", 60)
     assert process.stdout.readline() == "held\n"

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from hubbub.client.respond import draw_bits
+from hubbub.protocol.cadence import epoch_of, epoch_start
 from hubbub.protocol.encoding import ABSENT, encode
-from hubbub.protocol.epoch import epoch_of, epoch_start
 from tests.client.install import DAY, START, Install
 from tests.client.registries import clear, clear_metric, metric, registry
 

@@ -151,7 +151,7 @@ def test_a_new_life_has_another_identity(install: Install) -> None:
 
 
 def test_a_state_too_busy_to_be_wiped_stops_this_client_and_is_told(install: Install, environment, caplog) -> None:
-    environment.setattr("hubbub.client.account.INSISTENCE", 0.1)
+    environment.setattr("hubbub.client.control.INSISTENCE", 0.1)
     client = a_life(install)
     with holding_the_state(install.directory / "state.db"):
         client.forget()

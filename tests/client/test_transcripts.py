@@ -13,7 +13,7 @@ import pytest
 
 from hubbub.client import Registry
 from hubbub.client.memos import Identity, Memo, _fingerprint
-from hubbub.client.reporting import Reporter
+from hubbub.client.recorder import Reporter
 from hubbub.client.respond import draw_memo
 from tests.client.transcripts import Epoch, law_of, worst_odds
 
@@ -189,7 +189,7 @@ def test_a_planted_leak_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(AssertionError, match="told apart for certain"):
             worst_odds(laws, any_two)
     with monkeypatch.context() as patch:
-        patch.setattr("hubbub.client.reporting.answer", drawn_afresh)
+        patch.setattr("hubbub.client.recorder.answer", drawn_afresh)
         laws = {h: law_of([reg], as_epochs("theme", h)) for h in [(True, True), (None, None)]}
         assert worst_odds(laws, same_pattern) == bound(reg, "theme", 2) > bound(reg, "theme", 1)
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from hubbub.protocol.epoch import epoch_of
+from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import MEDIA_TYPE, Batch, Report, pack

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from hubbub.collector import commands
-from hubbub.protocol.rules import Invalid
+from hubbub.protocol.invalid import Invalid
 
 
 def main() -> int:

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from hubbub.collector.backup import backup, restore
-from hubbub.protocol.rules import Invalid
+from hubbub.collector.storage.backup import backup, restore
+from hubbub.protocol.invalid import Invalid
 from tests.collector.kit import LAUNCH, REGISTRY, Collector, random_batch
 
 METRICS = list(REGISTRY)

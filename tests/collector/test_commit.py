@@ -11,11 +11,11 @@ import pytest
 
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.commit import Committer
-from hubbub.collector.folder import Folder
 from hubbub.collector.intake import Intake
-from hubbub.collector.measures import Measures
+from hubbub.collector.metrics import Measures
 from hubbub.collector.settings import Settings
-from hubbub.collector.store import Store, Verdict
+from hubbub.collector.storage.data_dir import Folder
+from hubbub.collector.storage.store import Store, Verdict
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.report import MEDIA_TYPE, pack
 from tests.collector.kit import REGISTRY, random_batch

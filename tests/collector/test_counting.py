@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from hubbub.collector.counting import Cells
+from hubbub.collector.storage.counting import Cells
 from hubbub.protocol.report import Batch
 from hubbub.protocol.tally import count
 from tests.collector.kit import REGISTRY, random_report

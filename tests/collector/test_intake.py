@@ -9,8 +9,8 @@ import pytest
 
 from hubbub.collector.catalog import Catalog, check_epoch, closing_day
 from hubbub.collector.intake import Intake, inflate
-from hubbub.collector.layout import crc_of
-from hubbub.protocol.epoch import epoch_of
+from hubbub.collector.message_layout import crc_of
+from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import MEDIA_TYPE, MEDIA_TYPE_JSON, Batch, Report, pack, to_json, unpack

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from hubbub.collector.log import START, Damaged, Log, Position, replay, segments
+from hubbub.collector.storage.log import START, Damaged, Log, Position, replay, segments
 from hubbub.protocol.report import pack
 from tests.collector.kit import REGISTRY, random_batch
 

@@ -7,13 +7,13 @@ from random import Random
 import pytest
 
 from hubbub.collector.catalog import Catalog
-from hubbub.collector.folder import Folder
 from hubbub.collector.intake import Intake
-from hubbub.collector.store import Store, Verdict
+from hubbub.collector.storage.data_dir import Folder
+from hubbub.collector.storage.store import Store, Verdict
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import MEDIA_TYPE, pack
-from hubbub.protocol.rules import Invalid
 from tests.collector.kit import REGISTRY_TOML, random_batch
 
 NOW = 1_795_000_000.0

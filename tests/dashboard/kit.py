@@ -14,15 +14,15 @@ import numpy as np
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from hubbub.analysis.dashboard.app import make_app
-from hubbub.analysis.dashboard.board import CandidateList
-from hubbub.analysis.dashboard.settings import Settings
-from hubbub.analysis.hashing import digests, positions
+from hubbub.analysis.estimation.hashing import digests, positions
+from hubbub.dashboard.app import make_app
+from hubbub.dashboard.query import CandidateList
+from hubbub.dashboard.settings import Settings
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.demo.demo import CANDIDATES, PAGES
-from hubbub.simulations.tallies import assign_cohorts, ones_of, sample_tally
+from hubbub.simulations.demo.run import CANDIDATES, PAGES
+from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 
 REGISTRY = Registry.parse(files("hubbub.simulations.demo").joinpath("metrics.toml").read_text(encoding="utf-8"))
 FIRST_DAY = 20_760  # 2026-11-03

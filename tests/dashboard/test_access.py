@@ -8,10 +8,10 @@ import re
 import pytest
 from aiohttp import FormData
 
-from hubbub.analysis.dashboard.access import HEADERS
-from hubbub.analysis.dashboard.keys import WATCH
+from hubbub.dashboard.access import HEADERS
+from hubbub.dashboard.keys import WATCH
 from hubbub.protocol.refusal import STATUS
-from hubbub.simulations.demo.demo import CANDIDATES
+from hubbub.simulations.demo.run import CANDIDATES
 from tests.dashboard.kit import TOKEN, ToldCollector, post, sample, text_of, visiting, words, write_samples
 
 POLICY = (
@@ -217,7 +217,7 @@ def test_no_page_names_another_place(tmp_path) -> None:
     ],
 )
 def test_a_list_that_cannot_be_used_is_refused_in_words(tmp_path, monkeypatch, content: bytes, sentence: str) -> None:
-    monkeypatch.setattr("hubbub.analysis.commands.MOST_CANDIDATES", 3)
+    monkeypatch.setattr("hubbub.analysis.commands.decode.MOST_CANDIDATES", 3)
 
     async def visit() -> str:
         async with visiting(*write_samples(tmp_path, days=1)) as client:
@@ -313,6 +313,6 @@ def test_how_the_collector_is_doing_stands_on_the_overview() -> None:
 
 
 def test_every_reason_to_refuse_has_words() -> None:
-    from hubbub.analysis.dashboard.health import WHY_REFUSED
+    from hubbub.dashboard.health import WHY_REFUSED
 
     assert set(STATUS) | {"unauthorized", "internal"} == set(WHY_REFUSED)

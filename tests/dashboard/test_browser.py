@@ -14,13 +14,13 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from hubbub.analysis.decode import decode
-from hubbub.analysis.present import to_csv
+from hubbub.analysis.render.text import to_csv
 from hubbub.client.respond import respond
+from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import DITHER_BITS, encode
-from hubbub.protocol.epoch import epoch_of
 from hubbub.protocol.report import Batch, Report, pack
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.demo.demo import CANDIDATES
+from hubbub.simulations.demo.run import CANDIDATES
 from hubbub.simulations.server import running_dashboard
 from tests.collector.kit import Collector
 from tests.dashboard.browser import Visit, running_browser, visit

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from hubbub.analysis.dashboard.keys import DECODINGS
-from hubbub.simulations.demo.demo import CANDIDATES
+from hubbub.dashboard.keys import DECODINGS
+from hubbub.simulations.demo.run import CANDIDATES
 from tests.dashboard.kit import text_of, visiting, words, write_samples
 
 VIEWERS = 100

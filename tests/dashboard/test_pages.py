@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.analysis.commands import add_decode, run_decode
-from hubbub.analysis.dashboard.keys import DECODINGS, PAINTED
-from hubbub.analysis.dashboard.wording import headline
+from hubbub.analysis.commands.decode import add_decode, run_decode
 from hubbub.analysis.decode import decode
-from hubbub.analysis.present import cells, shown
+from hubbub.analysis.render.text import cells, shown
+from hubbub.dashboard.keys import DECODINGS, PAINTED
+from hubbub.dashboard.sentences import headline
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.registry import best_noise
 from hubbub.protocol.shape import Choice
 from hubbub.protocol.tally import Counts, Tally
-from hubbub.simulations.demo.demo import CANDIDATES
+from hubbub.simulations.demo.run import CANDIDATES
 from tests.dashboard.kit import REGISTRY, sample, text_of, visiting, words, write_samples
 
 
@@ -213,8 +213,8 @@ def test_pages_are_served_while_a_decode_is_under_way(tmp_path, monkeypatch) -> 
         go_on.wait(60)
         return decode(*arguments, **options)
 
-    monkeypatch.setattr("hubbub.analysis.dashboard.board.decode", slow)
-    monkeypatch.setattr("hubbub.analysis.dashboard.handlers.PATIENCE", 0.05)
+    monkeypatch.setattr("hubbub.dashboard.query.decode", slow)
+    monkeypatch.setattr("hubbub.dashboard.routes.PATIENCE", 0.05)
 
     async def look() -> tuple[str, str, str, str]:
         async with visiting(*write_samples(tmp_path)) as client:
@@ -243,7 +243,7 @@ def test_numbers_stay_while_newer_counts_are_decoded(tmp_path, monkeypatch) -> N
         go_on.wait(60)
         return decode(*arguments, **options)
 
-    monkeypatch.setattr("hubbub.analysis.dashboard.board.decode", slow)
+    monkeypatch.setattr("hubbub.dashboard.query.decode", slow)
 
     async def look() -> tuple[str, str]:
         async with visiting(str(path)) as client:

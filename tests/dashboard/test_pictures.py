@@ -12,10 +12,10 @@ import pytest
 from playwright.sync_api import Browser
 
 from hubbub.client.respond import respond
+from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import ABSENT, DITHER_BITS, encode
-from hubbub.protocol.epoch import epoch_of
 from hubbub.protocol.report import Batch, Report, pack
-from hubbub.simulations.demo.demo import CANDIDATES, make_crowd
+from hubbub.simulations.demo.run import CANDIDATES, make_crowd
 from hubbub.simulations.server import running_dashboard
 from tests.dashboard.browser import running_browser, visit
 from tests.dashboard.kit import REGISTRY

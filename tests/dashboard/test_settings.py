@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.analysis.dashboard.commands import add_dashboard, given_candidates, run_dashboard
-from hubbub.analysis.dashboard.settings import Settings
-from hubbub.protocol.rules import Invalid
+from hubbub.dashboard.commands import add_dashboard, given_candidates, run_dashboard
+from hubbub.dashboard.settings import Settings
+from hubbub.protocol.invalid import Invalid
 from tests.dashboard.kit import write_samples
 
 DASHBOARD = [sys.executable, "-m", "hubbub.command", "dashboard", "--no-browser"]
@@ -123,7 +123,7 @@ def test_every_command_of_the_page_is_understood(tmp_path, monkeypatch) -> None:
         given_candidates(settings.candidates)
         served.append(settings)
 
-    monkeypatch.setattr("hubbub.analysis.dashboard.commands._serve", serve)
+    monkeypatch.setattr("hubbub.dashboard.commands._serve", serve)
     lines = (Path(__file__).parents[2] / "docs" / "dashboard.md").read_text(encoding="utf-8").splitlines()
     commands = [line.split()[2:] for line in lines if line.startswith("    hubbub dashboard ")]
     for command in commands:

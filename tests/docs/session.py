@@ -23,9 +23,9 @@ from random import Random
 from typing import Self
 
 from hubbub.client.respond import respond
-from hubbub.collector.tokens import new_token
+from hubbub.collector.http.tokens import new_token
+from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import ABSENT, DITHER_BITS, encode
-from hubbub.protocol.epoch import epoch_of
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import MEDIA_TYPE, Batch, Report, pack
 from tests.docs.blocks import ROOT

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import decode
-from hubbub.collector.openapi import document
+from hubbub.collector.http.openapi import document
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.refusal import LATER, STATUS
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.rules import Invalid
 from hubbub.protocol.tally import Tally
 from tests.docs.blocks import ROOT
 

@@ -15,7 +15,7 @@ from typing import Self
 
 _LOOP = """
 import json, os, sys, tempfile
-import hubbub.analysis.charts, hubbub.analysis.commands, hubbub.analysis.plan_commands
+import hubbub.analysis.render.charts, hubbub.analysis.commands.decode, hubbub.analysis.commands.plan
 import hubbub.client.commands, hubbub.client.peek, hubbub.collector.commands, hubbub.simulations.audit.command
 import altair, scipy.stats, vl_convert
 from hubbub.command.main import main

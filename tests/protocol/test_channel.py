@@ -20,7 +20,7 @@ from hubbub.protocol.channel import (
     rappor_noise,
 )
 from hubbub.protocol.epsilon import LARGEST, SMALLEST, exp_below, log_above, show
-from hubbub.protocol.rules import Invalid
+from hubbub.protocol.invalid import Invalid
 
 F = Fraction
 HALF, QUARTER = F(1, 2), F(1, 4)

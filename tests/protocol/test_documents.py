@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from hubbub.protocol import registry as reader
+from hubbub.protocol.cadence import parse_epoch
 from hubbub.protocol.channel import BitChannel, Noise, rappor_noise
-from hubbub.protocol.epoch import parse_epoch
 from hubbub.protocol.epsilon import log_above, show
 from hubbub.protocol.fields import readers_of
 from hubbub.protocol.label import cohort_bits

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.protocol.channel import rappor_noise
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry, best_noise
-from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import Choice, Flag, Histogram, Range, String
 from tests.protocol.toml import SHAPES, TERMS, registry, source
 

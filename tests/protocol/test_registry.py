@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.rules import Invalid
 from tests.protocol.toml import SHAPES, TERMS, problems_of, registry, source
 
 F = Fraction

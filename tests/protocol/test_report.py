@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.refusal import LATER, STATUS, Refused
 from hubbub.protocol.report import (
     MAX_BLOCKS,
@@ -31,7 +32,6 @@ from hubbub.protocol.report import (
     unpack,
     vector_bytes,
 )
-from hubbub.protocol.rules import Invalid
 from tests.protocol.toml import SHAPES, registry
 
 METRICS = [registry(kind)["it"] for kind in SHAPES] + [registry("string", num_bits="9", num_cohorts="512")["it"]]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.report import Report
-from hubbub.protocol.rules import Invalid
 from hubbub.protocol.tally import Counts, Tally, count, merge
 from tests.protocol.test_metric import mutated
 from tests.protocol.test_report import reports

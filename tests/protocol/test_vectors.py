@@ -17,10 +17,10 @@ from hubbub.protocol import bloom, report
 from hubbub.protocol.channel import rappor_noise
 from hubbub.protocol.encoding import ABSENT, WrongValue, encode
 from hubbub.protocol.fields import read_fields, readers_of
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.registry import best_noise
-from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import SHAPES
 from hubbub.protocol.tally import Tally, count
 

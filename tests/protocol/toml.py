@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.rules import Invalid
 
 HEAD = {"app": '"org.example"', "lifetime_epsilon": "60"}
 TERMS = {

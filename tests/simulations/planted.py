@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import pytest
 
-from hubbub.client import Client, memos, reporting
+from hubbub.client import Client, memos, recorder
 from hubbub.client.memos import Memo
-from hubbub.client.reporting import Reporter
+from hubbub.client.recorder import Reporter
 from hubbub.client.respond import Response, draw_bits, draw_memo, respond
 from hubbub.protocol.channel import UNITS, BitChannel, KaryChannel, Noise
 
@@ -62,7 +62,7 @@ def clients_forget_their_memos(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(db, who, metric, mask, epoch, random) -> Memo:
         return Memo(draw_memo(metric, mask, who.cohort(metric), random))
 
-    monkeypatch.setattr(reporting, "answer", answer)
+    monkeypatch.setattr(recorder, "answer", answer)
 
 
 def clients_share_memos_between_metrics(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,10 @@ from scipy import stats
 
 from hubbub.client import Registry
 from hubbub.client.respond import respond
-from hubbub.protocol.rules import Invalid
-from hubbub.simulations.audit.audit import audit_registry
+from hubbub.protocol.invalid import Invalid
 from hubbub.simulations.audit.draws import DrawAudit
 from hubbub.simulations.audit.evidence import ALPHA, STRAY, Chances, bound_expected
+from hubbub.simulations.audit.run import audit_registry
 from hubbub.simulations.audit.scores import MEMO, score_law
 from hubbub.simulations.audit.transcripts import RUNS, ClientAudit, _View, run_times
 from tests.simulations import planted

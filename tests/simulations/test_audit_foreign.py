@@ -10,10 +10,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from hubbub.protocol.rules import Invalid
-from hubbub.simulations.audit.audit import audit_callable, table
+from hubbub.protocol.invalid import Invalid
+from hubbub.simulations.audit.any_callable import as_rows, load
 from hubbub.simulations.audit.command import add_audit, run_audit
-from hubbub.simulations.audit.foreign import as_rows, load
+from hubbub.simulations.audit.run import audit_callable, table
 from tests.simulations.test_audit import flag, registry
 
 CHANCE = Random(20_261_116)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hubbub.protocol.rules import Invalid
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
-from hubbub.simulations.simulate.distribution import FORMS, default_population, parse_population, weighted_values
+from hubbub.simulations.people.distribution import FORMS, default_population, parse_population, weighted_values
 
 FLAG = Flag()
 CHOICE = Choice(choices=("a", "b", "c", "d"))

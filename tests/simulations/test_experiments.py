@@ -25,14 +25,16 @@ from hubbub.collector import intake
 from hubbub.command.main import main
 from hubbub.protocol.channel import one_bit_noise
 from hubbub.protocol.encoding import encode
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.rules import Invalid
 from hubbub.simulations.audit.transcripts import live
-from hubbub.simulations.experiments import (
+from hubbub.simulations.experiments import bounds, catalogue, command
+from hubbub.simulations.experiments.catalogue import EXPERIMENTS
+from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Result, conduct
+from hubbub.simulations.experiments.page import page
+from hubbub.simulations.experiments.pictures import chart, finished
+from hubbub.simulations.experiments.studies import (
     averaging,
-    bounds,
-    catalogue,
-    command,
     dbitflip,
     hold,
     one_bit_mean,
@@ -40,10 +42,6 @@ from hubbub.simulations.experiments import (
     range_queries,
     tracking,
 )
-from hubbub.simulations.experiments.catalogue import EXPERIMENTS
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Result, conduct
-from hubbub.simulations.experiments.page import page
-from hubbub.simulations.experiments.pictures import chart, finished
 from tests.chance import binomial_bounds
 
 NAMES = [experiment.name for experiment in EXPERIMENTS]

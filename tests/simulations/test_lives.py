@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hubbub.protocol.rules import Invalid
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.shape import Mean, String
-from hubbub.simulations.simulate.distribution import parse_population
-from hubbub.simulations.simulate.lives import ABSENT, AWAY, Habits, Lives, draw_lives
+from hubbub.simulations.people.distribution import parse_population
+from hubbub.simulations.people.histories import ABSENT, AWAY, Habits, Lives, draw_lives
 from tests.chance import assert_binomial, power
 
 STRING = String(num_bits=8, num_hashes=1, num_cohorts=4)

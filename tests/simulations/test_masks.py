@@ -10,8 +10,8 @@ import pytest
 from hubbub.protocol.encoding import ABSENT as SILENCE
 from hubbub.protocol.encoding import encode
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
-from hubbub.simulations.simulate.lives import ABSENT, AWAY, Lives
-from hubbub.simulations.simulate.masks import NOWHERE, asked_by_cohort
+from hubbub.simulations.people.histories import ABSENT, AWAY, Lives
+from hubbub.simulations.people.masks import NOWHERE, asked_by_cohort
 from tests.analysis.worlds import define
 from tests.chance import assert_binomial, power
 

@@ -7,9 +7,9 @@ import numpy as np
 from hubbub.analysis.decode import decode
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.demo.demo import QUESTIONS, make_crowd
+from hubbub.simulations.demo.run import QUESTIONS, make_crowd
+from hubbub.simulations.people.truth import truth_of
 from hubbub.simulations.population import Question, draw_crowd, lognormal, weighted, zipf
-from hubbub.simulations.simulate.truth import truth_of
 from tests.chance import assert_binomial, power
 
 TERMS = 'why = "w"\nowner = "o"\nexpires = 2099-01-01\nevery = "day"\nmax_values = 2\n'

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from hubbub.analysis.decode import decode
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry, best_noise
-from hubbub.protocol.rules import Invalid
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.tally import Tally
+from hubbub.simulations.people.distribution import default_population, parse_population
+from hubbub.simulations.people.histories import Habits, draw_lives
 from hubbub.simulations.simulate.clients import client_tallies
-from hubbub.simulations.simulate.distribution import default_population, parse_population
 from hubbub.simulations.simulate.exact import exact_tally
-from hubbub.simulations.simulate.lives import Habits, draw_lives
 from hubbub.simulations.simulate.reports import report_tally
-from hubbub.simulations.simulate.simulate import Setting, simulate, simulate_clients
+from hubbub.simulations.simulate.run import Setting, simulate, simulate_clients
 from hubbub.simulations.simulate.theory import bound, predicted_error
 from tests.analysis.worlds import define
 from tests.chance import assert_binomial

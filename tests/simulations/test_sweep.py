@@ -8,9 +8,9 @@ import json
 
 import pytest
 
-from hubbub.protocol.rules import Invalid
+from hubbub.protocol.invalid import Invalid
 from hubbub.simulations.sweep.chart import sweep_chart
-from hubbub.simulations.sweep.sweep import MOST_POINTS, Point, grid, measure, run
+from hubbub.simulations.sweep.run import MOST_POINTS, Point, grid, measure, run
 from tests.simulations.command import hubbub
 
 FLAG = Point(kind="flag", epsilon=1.0, permanent=2.0, installs=1000, repeats=2, max_values=2)

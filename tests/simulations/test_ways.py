@@ -24,10 +24,10 @@ from hubbub.protocol.report import by_short_hash, unpack
 from hubbub.protocol.tally import count
 from hubbub.simulations.audit.transcripts import reporting_allowed, tapped_wire
 from hubbub.simulations.fleet import Voyage, live
+from hubbub.simulations.people.distribution import default_population, parse_population
+from hubbub.simulations.people.histories import AWAY, Habits, Lives, draw_lives
 from hubbub.simulations.simulate.clients import client_tallies, crowd_of
-from hubbub.simulations.simulate.distribution import default_population, parse_population
 from hubbub.simulations.simulate.exact import exact_tally
-from hubbub.simulations.simulate.lives import AWAY, Habits, Lives, draw_lives
 from hubbub.simulations.simulate.reports import report_tally
 from tests.simulations.laws import (
     assert_from_law,

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from hubbub.collector import checkpoint, log, seen
+from hubbub.collector.storage import batch_ids, checkpoint, log
 from tests.collector import launch
 
 
@@ -13,7 +13,7 @@ def ack_before_sync() -> None:
 
 
 def no_dedup() -> None:
-    seen.Seen.claim = lambda self, entry: None
+    batch_ids.Seen.claim = lambda self, entry: None
 
 
 def two_transactions() -> None:

@@ -2,6 +2,6 @@
 
 from hubbub.analysis.compare import Comparison, compare
 from hubbub.analysis.decode import decode
-from hubbub.analysis.decoding import Decoding
+from hubbub.analysis.result import Decoding
 
 __all__ = ["Comparison", "Decoding", "compare", "decode"]

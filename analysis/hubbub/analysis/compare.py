@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from hubbub.analysis.decoding import ANSWER, Decoding, epoch_span
-from hubbub.analysis.intervals import adjust, normal_interval
-from hubbub.protocol.rules import Invalid
+from hubbub.analysis.estimation.intervals import adjust, normal_interval
+from hubbub.analysis.result import ANSWER, Decoding, epoch_span
+from hubbub.protocol.invalid import Invalid
 
 Array = npt.NDArray[np.float64]
 

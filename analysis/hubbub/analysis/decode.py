@@ -10,15 +10,15 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hubbub.analysis.answers import decode_answers
-from hubbub.analysis.candidates import decode_candidates
-from hubbub.analysis.cells import Pool, pool
-from hubbub.analysis.decoding import Decoding
-from hubbub.analysis.distributions import decode_distribution
-from hubbub.analysis.means import decode_mean
+from hubbub.analysis.estimation.cells import Pool, pool
+from hubbub.analysis.estimation.threads import one_thread
+from hubbub.analysis.kinds.categorical import decode_answers
+from hubbub.analysis.kinds.mean import decode_mean
+from hubbub.analysis.kinds.range import decode_distribution
+from hubbub.analysis.kinds.string import decode_candidates
 from hubbub.analysis.options import QUANTILES, Options
-from hubbub.analysis.threads import one_thread
-from hubbub.protocol.rules import refuse
+from hubbub.analysis.result import Decoding
+from hubbub.protocol.invalid import require
 from hubbub.protocol.shape import Mean, Range, String
 from hubbub.protocol.tally import Tally
 
@@ -55,7 +55,7 @@ def decode(
         quantiles=tuple(quantiles),
     )
     tallies = [tally] if isinstance(tally, Tally) else list(tally)
-    refuse(_disagreements(tallies, candidates, options))
+    require(_disagreements(tallies, candidates, options))
     pools = [pool(one) for one in tallies]
     with one_thread(), np.errstate(under="ignore"):
         return _decode(pools, candidates, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from hubbub.protocol.rules import Invalid
+from hubbub.protocol.invalid import Invalid
 
 
 def need(module: str, install: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hubbub.protocol.rules import refuse
+from hubbub.protocol.invalid import require
 
 ESTIMANDS = ("reporting", "population")
 CORRECTIONS = ("bonferroni", "benjamini-hochberg")
@@ -23,7 +23,7 @@ class Options:
     quantiles: tuple[float, ...] = QUANTILES
 
     def __post_init__(self) -> None:
-        refuse(self._broken_rules())
+        require(self._broken_rules())
 
     def _broken_rules(self) -> Iterator[str]:
         if not 0.5 <= self.confidence < 1:

@@ -17,16 +17,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.analysis.candidates import decode_design
-from hubbub.analysis.cells import Cohort, Pool, Wire
-from hubbub.analysis.decoding import Decoding
-from hubbub.analysis.design import cohort_design
-from hubbub.analysis.hashing import Positions
+from hubbub.analysis.estimation.cells import Cohort, Pool, Wire
+from hubbub.analysis.estimation.design import cohort_design
+from hubbub.analysis.estimation.hashing import Positions
+from hubbub.analysis.estimation.threads import one_thread
+from hubbub.analysis.kinds.string import decode_design
 from hubbub.analysis.options import Options
-from hubbub.analysis.threads import one_thread
+from hubbub.analysis.result import Decoding
 from hubbub.protocol.channel import rappor_noise
+from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.rules import Invalid, refuse
 from hubbub.protocol.shape import String
 
 HEADER = ["k", "h", "m", "p", "q", "f"]
@@ -49,7 +49,7 @@ class Params:
     f: float
 
     def __post_init__(self) -> None:
-        refuse(self._broken_rules())
+        require(self._broken_rules())
 
     def _broken_rules(self) -> Iterator[str]:
         if not 1 <= self.k <= 65_536:

@@ -1,8 +1,8 @@
 """The thing apps embed: noise made once, kept for life, under a budget. Most apps need `Client` alone."""
 
-from hubbub.client.account import Pending, Status
 from hubbub.client.client import Client
+from hubbub.client.control import Pending, Status
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.rules import Invalid
 
 __all__ = ["Client", "Invalid", "Pending", "Registry", "Status"]

@@ -18,16 +18,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from hubbub.client import account
-from hubbub.client.account import Pending, Status
+from hubbub.client import control
 from hubbub.client.consent import Decision, is_test_run, most_restrictive
-from hubbub.client.place import WOULD_NOT_LAST, in_container, is_explicit, state_directory
-from hubbub.client.reporting import Reporter, is_expired
+from hubbub.client.control import Pending, Status
+from hubbub.client.recorder import Reporter, is_expired
 from hubbub.client.respond import Random, respond
 from hubbub.client.state import Busy, State, Unusable, add_counts, facts, get
+from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, state_directory
 from hubbub.client.upload import back_off, checked_endpoint, next_due, prune, send_due, waiting_since
+from hubbub.protocol.cadence import epoch_of, epoch_text
 from hubbub.protocol.encoding import ABSENT, WrongValue, encode
-from hubbub.protocol.epoch import epoch_of, epoch_text
 from hubbub.protocol.fields import unknown_key
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
@@ -108,9 +108,9 @@ class Client:
         if not self._test_run and not self._placeless:
             try:
                 if agreed:
-                    account.say_yes(self._state, self.registry, self._clock())
+                    control.say_yes(self._state, self.registry, self._clock())
                 else:
-                    account.say_no(self._state)
+                    control.say_no(self._state)
             except (Busy, Unusable) as error:
                 return self._give_up(f"the answer could not be kept: {error}")
         self._decide()
@@ -120,16 +120,16 @@ class Client:
         """Mode and reason, counts, what waits, what is spent."""
         facts = (self._state, self._decision, self._rules, self.registry.app, self._counts)
         try:
-            return account.describe(*facts)
+            return control.describe(*facts)
         except (Busy, Unusable):
-            return account.describe(*facts, readable=False)
+            return control.describe(*facts, readable=False)
 
     def preview(self) -> list[Pending]:
         """What waits to be sent; where nothing may be stored, what a message would look like, drawn for this call."""
         self._advance()
         if self.mode == "on":
             with suppress(Busy, Unusable):
-                return account.pending(self._state, self.registry)
+                return control.pending(self._state, self.registry)
             return []
         return [self._example(every) for every in self._cadences]
 
@@ -153,7 +153,7 @@ class Client:
         self._counts.clear()
         try:
             if not self._test_run and (self._state.exists() or not self._placeless):
-                account.forget(self._state)
+                control.forget(self._state)
         except (Busy, Unusable, OSError) as error:
             return self._give_up(f"the state could not be wiped: {error}")
         self._decide()
@@ -229,7 +229,7 @@ class Client:
         try:
             with self._state.transaction() as db:
                 known = facts(db)
-                answer, lapsed = account.stored_answer(known, self.registry)
+                answer, lapsed = control.stored_answer(known, self.registry)
                 if answer != "yes" or lapsed is not None:
                     raise _Withdrawn  # by another process, since we looked
                 reporter = Reporter(db, known, self.registry, self._random)
@@ -310,7 +310,7 @@ class Client:
         if self._placeless:
             return self._switch_off(self._placeless)
         try:
-            self._rules = account.rules_for(
+            self._rules = control.rules_for(
                 self._environ, self._state, self.registry, self._test_run, leaving=not self._test_run
             )
         except Busy:

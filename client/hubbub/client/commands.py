@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hubbub.client import account
-from hubbub.client.account import Pending, Status
+from hubbub.client import control
 from hubbub.client.consent import Decision, is_test_run, most_restrictive
-from hubbub.client.place import WOULD_NOT_LAST, in_container, is_explicit, state_directory
+from hubbub.client.control import Pending, Status
 from hubbub.client.state import Busy, State, Unusable
+from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, state_directory
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import words
 from hubbub.protocol.registry import APP, Registry
-from hubbub.protocol.rules import Invalid
 
 
 def _add_state(parser: ArgumentParser, example: str) -> None:
@@ -79,17 +79,17 @@ def run_status(arguments: Namespace) -> int:
 def _status(arguments: Namespace) -> Status:
     state = state_of(arguments)
     try:
-        registry = account.agreed_registry(state)
+        registry = control.agreed_registry(state)
         rules = _rules(arguments, state, registry)
-        return account.describe(state, most_restrictive(rules), rules, _app(arguments, registry))
+        return control.describe(state, most_restrictive(rules), rules, _app(arguments, registry))
     except (Busy, Unusable) as error:
         why = Decision("off", str(error))
-        return account.describe(state, why, (why,), _app(arguments, None), readable=False)
+        return control.describe(state, why, (why,), _app(arguments, None), readable=False)
 
 
 def _rules(arguments: Namespace, state: State, registry: Registry | None) -> tuple[Decision, ...]:
     """What the app's client would go by here; whether this release of it asks more, only the app itself can know."""
-    rules = account.rules_for(os.environ, state, registry, is_test_run(os.environ, sys.modules))
+    rules = control.rules_for(os.environ, state, registry, is_test_run(os.environ, sys.modules))
     if not is_explicit(os.environ, arguments.state) and in_container(os.environ):
         rules = (Decision("off", WOULD_NOT_LAST), *rules)
     return rules
@@ -106,7 +106,7 @@ def add_preview(parser: ArgumentParser) -> None:
 def run_preview(arguments: Namespace) -> int:
     state = state_of(arguments)
     with in_words():
-        found = account.pending(state, account.agreed_registry(state))
+        found = control.pending(state, control.agreed_registry(state))
     if arguments.json:
         print(json.dumps([_pending_to_json(message) for message in found], indent=2))
         return 0
@@ -155,12 +155,12 @@ def add_on(parser: ArgumentParser) -> None:
 def run_on(arguments: Namespace) -> int:
     state = state_of(arguments)
     with in_words():
-        registry = Registry.load(arguments.metrics) if arguments.metrics else account.agreed_registry(state)
+        registry = Registry.load(arguments.metrics) if arguments.metrics else control.agreed_registry(state)
         if registry is None:
             raise Invalid(["--metrics must be given: nothing is known yet of what this app asks, so see it first"])
         if arguments.app and registry.app != arguments.app:
             raise Invalid([f"--metrics must be of the app {arguments.app!r}, got {registry.app!r}"])
-        account.say_yes(state, registry, time.time())
+        control.say_yes(state, registry, time.time())
     status = _status(arguments)
     ends = "Reporting starts with the next day, week or month. `hubbub off` ends it, `hubbub forget` wipes it."
     but = f"You agreed, but here it stays {status.mode}, because {status.rule}."
@@ -174,7 +174,7 @@ def add_off(parser: ArgumentParser) -> None:
 
 def run_off(arguments: Namespace) -> int:
     with in_words():
-        account.say_no(state_of(arguments))
+        control.say_no(state_of(arguments))
     return _done(arguments, "Off. What waited to be sent is deleted.")
 
 
@@ -188,7 +188,7 @@ def run_forget(arguments: Namespace) -> int:
     if not state.exists():
         return _done(arguments, f"There is nothing to forget in {state.directory}.")
     with in_words():
-        spent = account.forget(state)
+        spent = control.forget(state)
     kept = f"One number is kept: epsilon {spent:g} is spent."
     return _done(arguments, f"Forgotten: identity, answers and everything unsent. Off. {kept}")
 

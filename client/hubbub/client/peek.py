@@ -12,17 +12,17 @@ import time
 from argparse import ArgumentParser, Namespace
 from typing import Any, NamedTuple
 
-from hubbub.client import account
+from hubbub.client import control
 from hubbub.client.commands import add_json, in_words, state_of
 from hubbub.client.memos import Identity, kept_memo
 from hubbub.client.respond import draw_bits, draw_memo
 from hubbub.client.state import State, facts
+from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import WrongValue, encode
-from hubbub.protocol.epoch import epoch_of
 from hubbub.protocol.epsilon import show
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.rules import Invalid
 
 
 def add_peek(parser: ArgumentParser) -> None:
@@ -77,7 +77,7 @@ def run_peek(arguments: Namespace) -> int:
 
 def _metric(arguments: Namespace, state: State | None) -> Metric:
     with in_words():
-        agreed = account.agreed_registry(state) if state and not arguments.metrics else None
+        agreed = control.agreed_registry(state) if state and not arguments.metrics else None
     registry = Registry.load(arguments.metrics) if arguments.metrics else agreed
     if registry is None:
         raise Invalid(["--metrics must be given: nothing is known yet of what this app asks"])

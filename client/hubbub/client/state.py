@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from hubbub.client.place import machine_id
+from hubbub.client.state_dir import machine_id
 
 PATIENCE = 0.1
 """Seconds to wait for a lock before the record is dropped and counted."""

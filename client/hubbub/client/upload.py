@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from hubbub.client.respond import Random
 from hubbub.client.state import INSISTENCE, State, add_counts, get, put
-from hubbub.protocol.epoch import epoch_start
+from hubbub.protocol.cadence import epoch_start
 from hubbub.protocol.refusal import LATER, PROBLEM_PREFIX, STATUS
 from hubbub.protocol.report import MEDIA_TYPE
 

@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace
 from importlib.resources import files
 from pathlib import Path
 
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import APP, Registry
-from hubbub.protocol.rules import Invalid
 
 _EXAMPLE = "org.example.editor"
 _APP = '''\

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from hubbub.protocol.epsilon import exp_below
-from hubbub.protocol.rules import refuse
+from hubbub.protocol.invalid import require
 
 PRECISION = 24
 """Binary digits of a probability that is drawn on a device."""
@@ -39,7 +39,7 @@ class BitChannel:
     when_zero: Fraction
 
     def __post_init__(self) -> None:
-        refuse(_broken_rules_of_a_bit_channel(self))
+        require(_broken_rules_of_a_bit_channel(self))
 
     def then(self, later: BitChannel) -> BitChannel:
         """This channel followed by another: RAPPOR's q* and p* if this is the permanent one (its section 4)."""
@@ -63,7 +63,7 @@ class KaryChannel:
     other: Fraction
 
     def __post_init__(self) -> None:
-        refuse(_broken_rules_of_a_kary_channel(self))
+        require(_broken_rules_of_a_kary_channel(self))
 
     def then(self, later: KaryChannel) -> KaryChannel:
         """Two k-ary channels in a row are again one: the truth survives both, or is lost and found again."""
@@ -89,7 +89,7 @@ class Noise:
     instantaneous_units: Units = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        refuse(_broken_rules_of_noise(self))
+        require(_broken_rules_of_noise(self))
         object.__setattr__(self, "permanent_units", _in_units(self.permanent))
         object.__setattr__(self, "instantaneous_units", _in_units(self.instantaneous))
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from textwrap import wrap
 
 from hubbub.protocol.changes import changes
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import WIDTH, facts, words
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.rules import Invalid
 from hubbub.protocol.tally import Tally, merge
 
 

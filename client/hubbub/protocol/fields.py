@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from hubbub.protocol.rules import brief
+from hubbub.protocol.invalid import brief
 
 Reader = Callable[[Any], Any]
 

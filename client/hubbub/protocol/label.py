@@ -11,9 +11,9 @@ from textwrap import wrap
 from typing import Any
 
 from hubbub.protocol.epsilon import show
+from hubbub.protocol.invalid import say
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.rules import say
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
 
 PER = {"once": "once", "day": "every day", "week": "every week", "month": "every month"}

@@ -16,11 +16,11 @@ from datetime import date
 from fractions import Fraction
 from typing import Any
 
+from hubbub.protocol.cadence import CADENCES
 from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise
-from hubbub.protocol.epoch import CADENCES
 from hubbub.protocol.epsilon import log_above
 from hubbub.protocol.fields import read_fields, readers_of, text
-from hubbub.protocol.rules import Invalid, brief, refuse
+from hubbub.protocol.invalid import Invalid, brief, require
 from hubbub.protocol.shape import SHAPES, Choice, Shape
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -40,7 +40,7 @@ class Definition:
     metric_hash: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        refuse(self._broken_rules())
+        require(self._broken_rules())
         canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         object.__setattr__(self, "metric_hash", hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest())
 
@@ -102,13 +102,13 @@ class Definition:
         problems: list[str] = []
         table = data if isinstance(data, dict) else {}
         top = read_fields(table, _DEFINITION, _DEFINITION, problems)
-        refuse(problems)
+        require(problems)
         if top["kind"] not in SHAPES:
             raise Invalid([f"kind must be one of {', '.join(SHAPES)}, got {top['kind']!r}"])
         cls_of_shape = SHAPES[top["kind"]]
         shape = read_fields(top["shape"], *readers_of(cls_of_shape), problems)
         channels = [_channel_from_json(top[stage], problems) for stage in ("permanent", "instantaneous")]
-        refuse(problems)
+        require(problems)
         definition = Definition(
             name=top["name"], every=top["every"], shape=cls_of_shape(**shape), noise=Noise(*channels)
         )

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hubbub.protocol import epsilon as eps
+from hubbub.protocol.cadence import CADENCES
 from hubbub.protocol.channel import (
     UNIT,
     Noise,
@@ -29,10 +30,9 @@ from hubbub.protocol.channel import (
     prefers_kary,
     rappor_noise,
 )
-from hubbub.protocol.epoch import CADENCES
 from hubbub.protocol.fields import Reader, did_you_mean, number, read_fields, readers_of, text, unknown_key
+from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.metric import Metric
-from hubbub.protocol.rules import Invalid, brief, refuse, say
 from hubbub.protocol.shape import ONE_BIT, SHAPES, Choice, Shape, String
 
 MAX_METRICS = 1000
@@ -55,7 +55,7 @@ class Registry:
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
         object.__setattr__(self, "mark", hashlib.blake2b(self.source.encode(), digest_size=16).digest())
-        refuse(self._broken_rules())
+        require(self._broken_rules())
 
     def _broken_rules(self) -> Iterator[str]:
         yield from _broken_head(self.app, self.lifetime_epsilon)
@@ -109,7 +109,7 @@ class Registry:
             registry = _built(cls, {**head, "metrics": metrics, "source": source}, problems)
         else:
             problems.extend(_broken_head(head["app"], head["lifetime_epsilon"]))
-        refuse(problems)
+        require(problems)
         assert isinstance(registry, cls)
         return registry
 
@@ -185,7 +185,7 @@ def _metric(name: str, keys: Mapping[str, Any]) -> Metric:
         parts["noise"] = _noise(parts.get("shape"), _picked(values, _NOISE), problems)
     found = {key: part for key, part in parts.items() if part is not None}
     metric = _built(Metric, {**_STAND_INS, **found}, problems)
-    refuse(problems)
+    require(problems)
     assert isinstance(metric, Metric)
     return metric
 

@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hubbub.protocol.invalid import brief, require
 from hubbub.protocol.metric import SHORT_HASH_BYTES, Definition
 from hubbub.protocol.refusal import Refused
-from hubbub.protocol.rules import brief, refuse
 
 MEDIA_TYPE = "application/vnd.hubbub.reports"
 MEDIA_TYPE_JSON = "application/json"
@@ -58,7 +58,7 @@ class Report:
     bits: int
 
     def __post_init__(self) -> None:
-        refuse(_broken_rules(self.metric, self.epoch, self.cohort, self.bits))
+        require(_broken_rules(self.metric, self.epoch, self.cohort, self.bits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Batch:
         return cls(batch_id, tuple(_block(group) for group in groups.values()))
 
     def __post_init__(self) -> None:
-        refuse(self._broken_rules())
+        require(self._broken_rules())
 
     def _broken_rules(self) -> Iterator[str]:
         if len(self.batch_id) != BATCH_ID_BYTES:

@@ -16,7 +16,7 @@ from math import comb
 from typing import Any, ClassVar
 
 from hubbub.protocol.channel import Flips
-from hubbub.protocol.rules import refuse, say
+from hubbub.protocol.invalid import require, say
 
 MAX_BITS = 65_536
 MAX_COHORTS = 65_536
@@ -59,7 +59,7 @@ class Choice:
     flips: ClassVar[Flips] = _ONE_OF_MANY
 
     def __post_init__(self) -> None:
-        refuse(self._broken_rules())
+        require(self._broken_rules())
         object.__setattr__(self, "places", {choice: i for i, choice in enumerate(self.choices)})
 
     def _broken_rules(self) -> Iterator[str]:
@@ -96,7 +96,7 @@ class String:
     num_cohorts: int
 
     def __post_init__(self) -> None:
-        refuse(self._broken_rules())
+        require(self._broken_rules())
 
     def _broken_rules(self) -> Iterator[str]:
         if not 1 <= self.num_bits <= MAX_BITS:
@@ -141,7 +141,7 @@ class Mean:
     flips: ClassVar[Flips] = ONE_BIT
 
     def __post_init__(self) -> None:
-        refuse(self._broken_rules())
+        require(self._broken_rules())
 
     def _broken_rules(self) -> Iterator[str]:
         yield from _bad_limits(self.low, self.high)
@@ -165,7 +165,7 @@ class Histogram:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        refuse(self._broken_rules())
+        require(self._broken_rules())
 
     def _broken_rules(self) -> Iterator[str]:
         if not 3 <= len(self.edges) <= MAX_BITS + 1:
@@ -229,7 +229,7 @@ class Range:
     flips: ClassVar[Flips] = _ONE_OF_MANY
 
     def __post_init__(self) -> None:
-        refuse(self._broken_rules())
+        require(self._broken_rules())
 
     def _broken_rules(self) -> Iterator[str]:
         yield from _bad_limits(self.low, self.high)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from hubbub.protocol.epoch import parse_epoch
+from hubbub.protocol.cadence import parse_epoch
+from hubbub.protocol.invalid import Invalid, brief, require
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.report import Report
-from hubbub.protocol.rules import Invalid, brief, refuse
 
 FORMAT = "hubbub.tally"
 VERSION = 1
@@ -47,7 +47,7 @@ class Tally:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epochs", MappingProxyType(dict(sorted(self.epochs.items()))))
-        refuse(
+        require(
             f"metric {self.metric.name}, epoch {epoch}: {problem}"
             for epoch, counts in self.epochs.items()
             for problem in _broken_rules(self.metric, epoch, counts)
@@ -62,7 +62,7 @@ class Tally:
         """These epochs alone, named as the metric's cadence does: `tally.only("2026-W46")`. Raises `Invalid` for one
         that was not counted."""
         wanted = [parse_epoch(self.metric.every, period) for period in periods]
-        refuse(
+        require(
             f"epoch {period} of {self.metric.name} must be one that was counted"
             for period, epoch in zip(periods, wanted, strict=True)
             if epoch not in self.epochs

@@ -9,13 +9,13 @@ import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from hubbub.collector.backup import backup, restore
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.export import Wanted, from_data, from_url, write
+from hubbub.collector.http.tokens import ROLES, new_token
 from hubbub.collector.serve import serve, tls_context
 from hubbub.collector.settings import DEFAULTS, FORMS, WORDS, read_settings
-from hubbub.collector.tokens import ROLES, new_token
-from hubbub.protocol.rules import Invalid
+from hubbub.collector.storage.backup import backup, restore
+from hubbub.protocol.invalid import Invalid
 
 
 def add_collect(parser: ArgumentParser) -> None:

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from hubbub.collector.checkpoint import Key, Snapshot
 from hubbub.collector.intake import Arrival
-from hubbub.collector.log import Full
-from hubbub.collector.measures import Measures
+from hubbub.collector.metrics import Measures
 from hubbub.collector.settings import Settings
-from hubbub.collector.store import Store, Verdict
+from hubbub.collector.storage.checkpoint import Key, Snapshot
+from hubbub.collector.storage.log import Full
+from hubbub.collector.storage.store import Store, Verdict
 from hubbub.protocol.refusal import Refused
 
 _GROUP_BYTES = 8 << 20

@@ -10,14 +10,14 @@ import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from hubbub.collector.checkpoint import Key
-from hubbub.collector.counting import Cells
-from hubbub.collector.folder import Folder
-from hubbub.collector.log import Damaged
-from hubbub.collector.store import Store
-from hubbub.protocol.epoch import epoch_of, epoch_start, parse_epoch
+from hubbub.collector.storage.checkpoint import Key
+from hubbub.collector.storage.counting import Cells
+from hubbub.collector.storage.data_dir import Folder
+from hubbub.collector.storage.log import Damaged
+from hubbub.collector.storage.store import Store
+from hubbub.protocol.cadence import epoch_of, epoch_start, parse_epoch
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.rules import Invalid
 from hubbub.protocol.tally import Tally
 
 

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Mapping
 
 from hubbub.collector.catalog import Catalog, check_epoch, closing_day
-from hubbub.collector.layout import CRC, ID, Layout, Layouts, check_block, layout_of
+from hubbub.collector.message_layout import CRC, ID, Layout, Layouts, check_block, layout_of
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.report import MEDIA_TYPE, MEDIA_TYPE_JSON, Batch, from_json, pack, unpack

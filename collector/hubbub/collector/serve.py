@@ -15,22 +15,22 @@ from typing import Any
 
 from aiohttp import web
 
-from hubbub.collector.app import App
 from hubbub.collector.catalog import Catalog
-from hubbub.collector.checkpoint import Key
 from hubbub.collector.commit import Committer
-from hubbub.collector.connections import Server
-from hubbub.collector.folder import Folder
+from hubbub.collector.http.app import App
+from hubbub.collector.http.connections import Server
+from hubbub.collector.http.limits import Limits
+from hubbub.collector.http.tokens import Tokens, new_token
 from hubbub.collector.intake import Intake
-from hubbub.collector.limits import Limits
-from hubbub.collector.log import Damaged, Full
-from hubbub.collector.measures import Measures
-from hubbub.collector.notices import Notices
+from hubbub.collector.metrics import Measures
+from hubbub.collector.operator_log import Notices
 from hubbub.collector.settings import Settings
-from hubbub.collector.store import Store
-from hubbub.collector.tokens import Tokens, new_token
-from hubbub.protocol.epoch import epoch_text
-from hubbub.protocol.rules import Invalid
+from hubbub.collector.storage.checkpoint import Key
+from hubbub.collector.storage.data_dir import Folder
+from hubbub.collector.storage.log import Damaged, Full
+from hubbub.collector.storage.store import Store
+from hubbub.protocol.cadence import epoch_text
+from hubbub.protocol.invalid import Invalid
 
 FAILED = 1
 _LAST_SECOND = 1.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from hubbub.protocol.rules import Invalid, refuse
+from hubbub.protocol.invalid import Invalid, require
 
 PREFIX = "HUBBUB_"
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -59,7 +59,7 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        refuse(self._broken_rules())
+        require(self._broken_rules())
 
     def _broken_rules(self) -> Iterator[str]:
         if not 0 <= self.port <= 65_535:
@@ -96,7 +96,7 @@ def read_settings(flags: Mapping[str, str | None], environment: Mapping[str, str
             problems.append(f"{source}: {name} {error}")
     if "metrics" not in values and not problems:
         problems.append("metrics must be given: --metrics FILE, HUBBUB_METRICS or metrics = FILE")
-    refuse(problems)
+    require(problems)
     return Settings(**values)
 
 

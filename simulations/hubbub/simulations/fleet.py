@@ -21,7 +21,7 @@ from typing import Any
 
 from hubbub.client import Client, Registry, upload
 from hubbub.client.respond import Random as RandomBytes
-from hubbub.protocol.epoch import epoch_of, epoch_start
+from hubbub.protocol.cadence import epoch_of, epoch_start
 from hubbub.protocol.report import BATCH_ID_BYTES
 from hubbub.simulations.population import Crowd
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from hubbub.protocol.rules import Invalid
+from hubbub.protocol.invalid import Invalid
 
 _PATIENCE = 15.0
 Process = subprocess.Popen[str]

@@ -6,11 +6,11 @@ import json
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.rules import Invalid
 from hubbub.simulations import progress
-from hubbub.simulations.audit.audit import TRIALS, Audit, Progress, audit_callable, audit_registry, table
-from hubbub.simulations.audit.foreign import load
+from hubbub.simulations.audit.any_callable import load
+from hubbub.simulations.audit.run import TRIALS, Audit, Progress, audit_callable, audit_registry, table
 
 
 def add_audit(parser: ArgumentParser) -> None:

@@ -28,11 +28,11 @@ import numpy.typing as npt
 from hubbub.client import Client, upload
 from hubbub.client.respond import Random
 from hubbub.client.upload import Outcome
-from hubbub.protocol.epoch import epoch_of
+from hubbub.protocol.cadence import epoch_of
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import Report, by_short_hash, unpack
-from hubbub.protocol.rules import Invalid
 from hubbub.simulations.audit.evidence import Chances, Finding, Seen, about_expected, judge
 from hubbub.simulations.audit.pairs import Pair, far_values
 from hubbub.simulations.audit.scores import ScoreLaw, most_promising, score_law

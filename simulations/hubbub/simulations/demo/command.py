@@ -6,8 +6,8 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 
-from hubbub.protocol.rules import Invalid
-from hubbub.simulations.demo.demo import run_demo as run
+from hubbub.protocol.invalid import Invalid
+from hubbub.simulations.demo.run import run_demo as run
 
 
 def add_demo(parser: ArgumentParser) -> None:

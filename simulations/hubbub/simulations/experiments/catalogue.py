@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from hubbub.protocol.rules import Invalid
-from hubbub.simulations.experiments import (
+from hubbub.protocol.invalid import Invalid
+from hubbub.simulations.experiments.experiment import Experiment
+from hubbub.simulations.experiments.studies import (
     averaging,
     dbitflip,
     hold,
@@ -19,7 +20,6 @@ from hubbub.simulations.experiments import (
     rappor_windows,
     tracking,
 )
-from hubbub.simulations.experiments.experiment import Experiment
 
 EXPERIMENTS: tuple[Experiment, ...] = tuple(
     module.EXPERIMENT

@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from hubbub.protocol.rules import Invalid
+from hubbub.protocol.invalid import Invalid
 from hubbub.simulations.experiments.catalogue import named
 from hubbub.simulations.experiments.experiment import Experiment, Result, Tick, conduct
 from hubbub.simulations.experiments.page import page

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.protocol.rules import Invalid, refuse
+from hubbub.protocol.invalid import Invalid, require
 
 Tick = Callable[[float], None]
 """Told how much of a run is done, from 0 to 1."""
@@ -33,7 +33,7 @@ class Prediction:
     form: str = ".3g"
 
     def __post_init__(self) -> None:
-        refuse(self._broken_rules())
+        require(self._broken_rules())
 
     def _broken_rules(self) -> Iterator[str]:
         if not self.low <= self.high:

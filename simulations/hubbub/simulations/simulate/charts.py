@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.analysis.charts import BLACK, BLUE, GREY, ORANGE, WIDTH, styled
 from hubbub.analysis.decode import decode
-from hubbub.analysis.decoding import ANSWER, Decoding
 from hubbub.analysis.optional import need
-from hubbub.protocol.epoch import epoch_text
+from hubbub.analysis.render.charts import BLACK, BLUE, GREY, ORANGE, WIDTH, styled
+from hubbub.analysis.result import ANSWER, Decoding
+from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.shape import Range
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.simulate.simulate import Outcome
-from hubbub.simulations.simulate.truth import leaf_shares, truth_of_counts
+from hubbub.simulations.people.truth import leaf_shares, truth_of_counts
+from hubbub.simulations.simulate.run import Outcome
 
 MOST_ROWS = 20
 MOST_LINES = 3

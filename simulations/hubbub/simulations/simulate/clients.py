@@ -16,15 +16,15 @@ from functools import partial
 from pathlib import Path
 
 from hubbub.collector.export import from_url
-from hubbub.protocol.epoch import epoch_of, epoch_start
+from hubbub.protocol.cadence import epoch_of, epoch_start
+from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.rules import Invalid, refuse
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.fleet import Voyage, run_fleet
+from hubbub.simulations.people.histories import ABSENT, AWAY, Lives
 from hubbub.simulations.population import Crowd
 from hubbub.simulations.server import running_collector
 from hubbub.simulations.simulate.exact import Progress
-from hubbub.simulations.simulate.lives import ABSENT, AWAY, Lives
 
 MOST_INSTALLS = 20_000
 
@@ -44,7 +44,7 @@ def client_tallies(
     are longer ago than a metric's `grace`.
     """
     registry = Registry.parse(source)
-    refuse(_broken_rules(registry, lives))
+    require(_broken_rules(registry, lives))
     (every,) = {metric.every for metric in registry}
     installs, epochs = next(iter(lives.values())).answers.shape
     start = first_moment(every, epochs, time.time() if now is None else now)

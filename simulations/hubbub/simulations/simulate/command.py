@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hubbub.analysis.candidates import MOST_CANDIDATES
+from hubbub.analysis.kinds.string import MOST_CANDIDATES
+from hubbub.protocol.invalid import Invalid, brief
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.rules import Invalid, brief
 from hubbub.simulations import progress
+from hubbub.simulations.people.distribution import FORMS, Distribution, default_population, parse_population
+from hubbub.simulations.people.histories import MOST_EPOCHS, Habits
 from hubbub.simulations.simulate.clients import MOST_INSTALLS as MOST_CLIENTS
-from hubbub.simulations.simulate.distribution import FORMS, Distribution, default_population, parse_population
-from hubbub.simulations.simulate.lives import MOST_EPOCHS, Habits
+from hubbub.simulations.simulate.run import START, WAYS, Outcome, Setting, simulate, simulate_clients
 from hubbub.simulations.simulate.scorecard import table
-from hubbub.simulations.simulate.simulate import START, WAYS, Outcome, Setting, simulate, simulate_clients
 
 MOST_INSTALLS = 10**12
 T = TypeVar("T")

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.tally import Counts, Tally
-from hubbub.simulations.simulate.lives import Index, Lives
-from hubbub.simulations.simulate.masks import NOWHERE, Asked, asked_by_cohort
+from hubbub.simulations.exact_tallies import carry
+from hubbub.simulations.people.histories import Index, Lives
+from hubbub.simulations.people.masks import NOWHERE, Asked, asked_by_cohort
 from hubbub.simulations.simulate.slots import Answered, answer_from_slots
-from hubbub.simulations.tallies import carry
 
 Progress = Callable[[float], None]
 """Is told how much of the work is done, from 0 to 1."""

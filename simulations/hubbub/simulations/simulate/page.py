@@ -13,8 +13,8 @@ from hubbub.analysis.columns import NUMBER
 from hubbub.analysis.optional import need
 from hubbub.protocol.epsilon import show
 from hubbub.simulations.simulate.charts import series_chart, shown_rows, truth_chart
+from hubbub.simulations.simulate.run import Outcome
 from hubbub.simulations.simulate.scorecard import Scorecard, percent, share_of_stale
-from hubbub.simulations.simulate.simulate import Outcome
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 2rem auto; max-width: 52rem;

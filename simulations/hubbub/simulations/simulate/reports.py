@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from hubbub.protocol.channel import PRECISION, UNITS, Units
 from hubbub.protocol.metric import Metric
+from hubbub.simulations.people.histories import Index, Lives
+from hubbub.simulations.people.masks import NOWHERE, Asked, asked_by_cohort
 from hubbub.simulations.simulate.exact import Progress, Sampled, tally_from
-from hubbub.simulations.simulate.lives import Index, Lives
-from hubbub.simulations.simulate.masks import NOWHERE, Asked, asked_by_cohort
 from hubbub.simulations.simulate.slots import Answered, answer_from_slots
 
 Words = npt.NDArray[np.uint64]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.analysis.decoding import ANSWER, NUMBER, Decoding
+from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.shape import Mean, Range, String
+from hubbub.simulations.people.truth import Truth, leaf_shares
 from hubbub.simulations.simulate.theory import predicted_error
-from hubbub.simulations.simulate.truth import Truth, leaf_shares
 
 Array = npt.NDArray[np.float64]
 

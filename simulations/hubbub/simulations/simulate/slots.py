@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Metric
-from hubbub.protocol.rules import Invalid
-from hubbub.simulations.simulate.lives import Index
-from hubbub.simulations.simulate.masks import NOWHERE
+from hubbub.simulations.people.histories import Index
+from hubbub.simulations.people.masks import NOWHERE
 
 MOST_ROWS = 1_000_000
 UNUSED = -1

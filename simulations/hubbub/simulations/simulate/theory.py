@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from math import exp, sqrt
 
-from hubbub.analysis.cells import Wire
-from hubbub.analysis.plan import tree_gain, unit_variance
+from hubbub.analysis.estimation.cells import Wire
+from hubbub.analysis.planning.plan import tree_gain, unit_variance
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
 

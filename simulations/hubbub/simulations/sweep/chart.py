@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hubbub.analysis.charts import BLACK, BLUE, GREY, ORANGE, styled
 from hubbub.analysis.optional import need
-from hubbub.protocol.rules import Invalid
+from hubbub.analysis.render.charts import BLACK, BLUE, GREY, ORANGE, styled
+from hubbub.protocol.invalid import Invalid
 
 _COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", BLACK, "#56B4E9", GREY)
 _TITLES = {

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from hubbub.protocol.rules import Invalid, brief
+from hubbub.protocol.invalid import Invalid, brief
 from hubbub.simulations import progress
-from hubbub.simulations.simulate.lives import MOST_EPOCHS
-from hubbub.simulations.sweep.sweep import AXES, Point, Row, grid, run
+from hubbub.simulations.people.histories import MOST_EPOCHS
+from hubbub.simulations.sweep.run import AXES, Point, Row, grid, run
 
 KINDS = ("flag", "choice", "string", "mean", "histogram", "range")
 _STRINGS = {"bits": (64.0,), "cohorts": (128.0,), "hashes": (1.0,)}
@@ -56,7 +56,7 @@ def run_sweep(arguments: Namespace) -> int:
     rows = _run(arguments, points)
     varying = [name for name in AXES if len(axes.get(name, ())) > 1]
     if arguments.chart:
-        from hubbub.analysis.charts import save
+        from hubbub.analysis.render.charts import save
         from hubbub.simulations.sweep.chart import sweep_chart
 
         save(sweep_chart(rows, varying), arguments.chart)

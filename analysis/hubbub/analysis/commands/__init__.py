@@ -1,0 +1,1 @@
+"""The commands of the analyst: decode and plan."""

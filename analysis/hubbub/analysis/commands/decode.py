@@ -1,0 +1,303 @@
+"""The command of the analyst: decode."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from hubbub.analysis.compare import compare
+from hubbub.analysis.decode import decode
+from hubbub.analysis.kinds.string import MOST_CANDIDATES
+from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, QUANTILES, Options
+from hubbub.analysis.rappor import decode_rappor, to_rappor
+from hubbub.analysis.render.terminal import PLAIN, Style, style_for
+from hubbub.analysis.render.text import (
+    FORMATS,
+    comparison_table,
+    comparisons_to_json,
+    table,
+    to_csv,
+    to_json,
+    write_parquet,
+)
+from hubbub.analysis.result import Decoding
+from hubbub.protocol.invalid import Invalid, require
+from hubbub.protocol.tally import Tally
+
+
+def add_decode(parser: ArgumentParser) -> None:
+    parser.epilog = (
+        "examples:\n"
+        "  hubbub decode dark_theme.json\n"
+        "  hubbub decode homepage.json --candidates domains.txt --chart homepage.png\n"
+        "  hubbub decode dark_theme.json --against released/dark_theme.json\n"
+        "  hubbub decode dark_theme.json --by-epoch --chart over_time.png\n"
+        "  hubbub decode latency.json --between 0 100 --quantile 0.5 --quantile 0.99\n"
+        "  hubbub decode --rappor params.csv counts.csv map.csv --format rappor"
+    )
+    parser.add_argument(
+        "tallies", metavar="TALLY", nargs="*", help="tally files, or folders of them; epochs of one metric are pooled"
+    )
+    add_candidates(parser)
+    parser.add_argument(
+        "--rappor", metavar=("PARAMS", "COUNTS", "MAP"), nargs=3, help="decode files of google/rappor instead"
+    )
+    parser.add_argument(
+        "--against", metavar="TALLY", action="append", default=[], help="compare with these, the before"
+    )
+    parser.add_argument("--by-epoch", action="store_true", help="each epoch by itself; a chart shows it over time")
+    parser.add_argument("--value", help="what a chart over time shows (default: the largest)")
+    parser.add_argument(
+        "--between",
+        metavar=("LOW", "HIGH"),
+        type=float,
+        nargs=2,
+        action="append",
+        help="range metrics: the share of numbers in [LOW, HIGH), in place of evenly wide cells; may be repeated",
+    )
+    parser.add_argument(
+        "--quantile",
+        metavar="Q",
+        type=float,
+        action="append",
+        help="range metrics: the number below which the share Q of answers lies; may be repeated",
+    )
+    parser.add_argument("--merge", action="store_true", help="add up tallies that hold the same epoch")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="how the result is written (default: table)")
+    parser.add_argument("--json", action="store_const", dest="format", const="json", help="the same as --format json")
+    parser.add_argument("--out", metavar="FILE", help="where to write; needed for parquet")
+    parser.add_argument("--chart", metavar="FILE", help="draw the result: .png, .svg or .html")
+    parser.add_argument(
+        "--privacy-chart", metavar="FILE", help="draw what a growing number of reports of one value reveals at most"
+    )
+    parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    parser.add_argument("--estimand", choices=ESTIMANDS, default="reporting", help="whom the intervals speak of")
+    parser.add_argument("--correction", choices=CORRECTIONS, default="bonferroni", help="for many values at once")
+    parser.add_argument("--exclude-absent", action="store_true", help="shares among those who answered")
+    parser.add_argument("--fake-share", type=float, default=0.01, help="assumed share of fake reports (default: 0.01)")
+
+
+def add_candidates(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--candidates",
+        metavar="[METRIC=]FILE",
+        action="append",
+        default=[],
+        help="the strings to look for, one a line, UTF-8; for one metric or for all",
+    )
+
+
+def run_decode(arguments: Namespace) -> int:
+    options = Options(
+        confidence=arguments.confidence,
+        estimand=arguments.estimand,
+        correction=arguments.correction,
+        exclude_absent=arguments.exclude_absent,
+        fake_share=arguments.fake_share,
+        ranges=tuple((low, high) for low, high in arguments.between or ()),
+        quantiles=tuple(arguments.quantile or QUANTILES),
+    )
+    require(_contradictions(arguments))
+    decodings = _decodings(arguments, options)
+    if arguments.chart:
+        _draw(arguments, decodings)
+    if arguments.privacy_chart:
+        _draw_privacy(arguments)
+    if arguments.against:
+        _write_comparisons(arguments, options, decodings)
+    else:
+        _write(arguments, decodings)
+    return 0
+
+
+def _contradictions(arguments: Namespace) -> Iterator[str]:
+    if arguments.rappor:
+        if arguments.tallies or arguments.candidates or arguments.against:
+            yield "--rappor takes its three files and neither tallies nor candidates"
+        if arguments.by_epoch or arguments.privacy_chart:
+            yield "--by-epoch and --privacy-chart need a TALLY: files of google/rappor say neither epochs nor metric"
+    elif not arguments.tallies:
+        yield "give at least one TALLY, or --rappor PARAMS COUNTS MAP"
+    if arguments.by_epoch and arguments.against:
+        yield "--by-epoch and --against exclude each other: a comparison has two sides"
+    if arguments.value is not None and not (arguments.by_epoch and arguments.chart):
+        yield f"--value says what --by-epoch --chart draws, got it without: {arguments.value!r}"
+    if arguments.against and arguments.format in ("parquet", "rappor"):
+        yield f"--against writes a table, csv or json, got --format {arguments.format}"
+
+
+def _decodings(arguments: Namespace, options: Options) -> list[Decoding]:
+    if arguments.rappor:
+        params, counts, map_file = arguments.rappor
+        return [decode_rappor(params, counts, map_file, options)]
+    return _decode_all(arguments.tallies, arguments, options)
+
+
+def _decode_all(paths: Sequence[str], arguments: Namespace, options: Options) -> list[Decoding]:
+    by_name: dict[str, list[Tally]] = {}
+    for tally in read_tallies(paths, merge=arguments.merge):
+        by_name.setdefault(tally.metric.name, []).append(tally)
+    candidates = read_candidates(arguments.candidates, by_name)
+    return [
+        decode(
+            some,
+            candidates.get(name),
+            confidence=options.confidence,
+            estimand=options.estimand,
+            correction=options.correction,
+            exclude_absent=options.exclude_absent,
+            fake_share=options.fake_share,
+            ranges=options.ranges,
+            quantiles=options.quantiles,
+        )
+        for name, tallies in by_name.items()
+        for some in (each_epoch(tallies) if arguments.by_epoch else [tallies])
+    ]
+
+
+def each_epoch(tallies: Sequence[Tally]) -> list[list[Tally]]:
+    """The same counts epoch by epoch, in order; an epoch may hold reports of several definitions."""
+    epochs = sorted({epoch for tally in tallies for epoch in tally.epochs})
+    apart = [
+        [Tally(tally.metric, {epoch: tally.epochs[epoch]}) for tally in tallies if epoch in tally.epochs]
+        for epoch in epochs
+    ]
+    return apart or [list(tallies)]  # no reports at all are still a result
+
+
+def read_tallies(paths: Iterable[str], *, merge: bool = False) -> list[Tally]:
+    """One tally for each definition. The same epoch twice may be the same reports twice, so it must be asked for."""
+    found: dict[str, Tally] = {}
+    for path in _files(paths):
+        try:
+            tally = Tally.from_json(path.read_bytes())
+        except Invalid as error:
+            raise Invalid(f"{path}: {problem}" for problem in error.problems) from None
+        key = tally.metric.metric_hash
+        if key in found:
+            twice = sorted(set(found[key].epochs) & set(tally.epochs))
+            if twice and not merge:
+                raise Invalid(
+                    [f"{path}: epoch {twice[0]} of {tally.metric.name} was read before; --merge adds such files up"]
+                )
+            tally = found[key] + tally
+        found[key] = tally
+    return list(found.values())
+
+
+def _files(paths: Iterable[str]) -> Iterator[Path]:
+    """The files themselves; of a folder, such as `hubbub export` writes, all its JSON files."""
+    for path in map(Path, paths):
+        if not path.is_dir():
+            yield path
+            continue
+        inside = sorted(path.glob("*.json"))
+        if not inside:
+            raise Invalid([f"{path}: a folder must hold tally files, got none that ends in .json"])
+        yield from inside
+
+
+def read_candidates(given: Sequence[str], metrics: dict[str, list[Tally]]) -> dict[str, list[str]]:
+    """Candidate files by metric; one given without a metric is for all string metrics."""
+    strings = [name for name, tallies in metrics.items() if tallies[0].metric.kind == "string"]
+    found: dict[str, list[str]] = {}
+    for item in given:
+        name, equals, path = item.partition("=")
+        if equals and name in metrics:
+            found[name] = read_lines(path)
+        elif equals and not Path(item).exists():
+            raise Invalid([f"--candidates {item}: no tally of a metric {name!r} was given"])
+        elif not strings:
+            raise Invalid([f"--candidates {item}: none of the tallies is of a string metric"])
+        else:
+            lines = read_lines(item)
+            found.update(dict.fromkeys(strings, lines))
+    return found
+
+
+def read_lines(path: str) -> list[str]:
+    return lines_of(Path(path).read_bytes(), path)
+
+
+def lines_of(content: bytes, name: str) -> list[str]:
+    """The candidates in a file's content: one a line, empty ones left out. Raises `Invalid`, calling it by its name."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Invalid([f"{name}: must be UTF-8, got a wrong byte at {error.start}"]) from None
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    lines = [line for line in lines if line]
+    if len(lines) > MOST_CANDIDATES:
+        raise Invalid([f"{name}: at most {MOST_CANDIDATES:,} candidates, got {len(lines):,}"])
+    return lines
+
+
+def _write_comparisons(arguments: Namespace, options: Options, decodings: Sequence[Decoding]) -> None:
+    before = {decoding.metric: decoding for decoding in _decode_all(arguments.against, arguments, options)}
+    for after in decodings:
+        if after.metric not in before:
+            raise Invalid([f"--against: no tally of {after.metric} was given"])
+    comparisons = [compare(before[after.metric], after) for after in decodings]
+    match arguments.format:
+        case "csv":
+            text = to_csv(comparisons)
+        case "json":
+            text = comparisons_to_json(comparisons)
+        case _:
+            style = _style(arguments)
+            text = "\n\n".join(comparison_table(comparison, style=style) for comparison in comparisons) + "\n"
+    _put(arguments, text)
+
+
+def _draw(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
+    metrics = {decoding.metric for decoding in decodings}
+    if len(metrics) > 1:
+        raise Invalid([f"--chart draws one metric, got {len(metrics)}; decode them one by one"])
+    from hubbub.analysis.render.charts import decoding_chart, save, series_chart
+
+    chart = series_chart(decodings, arguments.value) if arguments.by_epoch else decoding_chart(decodings[0])
+    save(chart, arguments.chart)
+
+
+def _draw_privacy(arguments: Namespace) -> None:
+    metrics = {tally.metric.metric_hash: tally.metric for tally in read_tallies(arguments.tallies, merge=True)}
+    if len(metrics) > 1:
+        raise Invalid([f"--privacy-chart draws one definition of one metric, got {len(metrics)}"])
+    from hubbub.analysis.render.charts import epsilon_chart, save
+
+    (metric,) = metrics.values()
+    save(epsilon_chart(metric), arguments.privacy_chart)
+
+
+def _write(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
+    match arguments.format:
+        case "parquet":
+            if not arguments.out:
+                raise Invalid(["--format parquet needs --out FILE"])
+            write_parquet(decodings, arguments.out)
+            return
+        case "csv":
+            text = to_csv(decodings)
+        case "json":
+            text = to_json(decodings)
+        case "rappor":
+            if len(decodings) > 1:
+                raise Invalid([f"--format rappor writes one metric, got {len(decodings)}"])
+            text = to_rappor(decodings[0])
+        case _:
+            style = _style(arguments)
+            text = "\n\n".join(table(decoding, style=style) for decoding in decodings) + "\n"
+    _put(arguments, text)
+
+
+def _style(arguments: Namespace) -> Style:
+    return PLAIN if arguments.out else style_for(sys.stdout)
+
+
+def _put(arguments: Namespace, text: str) -> None:
+    if arguments.out:
+        Path(arguments.out).write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)

@@ -1,0 +1,290 @@
+"""The command of those who have not collected yet: plan."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil, inf
+from typing import Any
+
+from hubbub.analysis.planning.advice import Slots, slots_for, split_budget, string_shape, what_would_change_it
+from hubbub.analysis.planning.plan import Plan, epsilon_for, installs_for, power_of, share_for
+from hubbub.analysis.planning.words import answer_words, percent, rounded, table_words, toml_of
+from hubbub.protocol.epsilon import show
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
+
+TABLE_SHARES = (0.1, 0.01, 0.001)
+TABLE_EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
+KINDS = ("flag", "choice", "string", "mean", "histogram", "range")
+
+
+def add_plan(parser: ArgumentParser) -> None:
+    parser.epilog = (
+        "Leave out one of --installs, --share, --epsilon, --power: it is solved for.\n"
+        "If --power and another one are left out, power is 80 %.\n"
+        "exit status: 0 it can be done, 1 it cannot, 2 wrong use\n\n"
+        "examples:\n"
+        "  hubbub plan --kind choice --num-choices 1000 --share 0.1% --epsilon 2      how many installs?\n"
+        "  hubbub plan --installs 50000 --epsilon 2                                   what will be seen?\n"
+        "  hubbub plan --kind flag --table                                            how many in general?\n"
+        "  hubbub plan metrics.toml --installs 1e6 --consent 0.3                      what will each metric show?\n"
+        "  hubbub plan metrics.toml --lifetime 30                                     share a budget out"
+    )
+    parser.add_argument("metrics", metavar="METRICS.TOML", nargs="?", help="plan the metrics of this registry")
+    parser.add_argument("--kind", choices=KINDS, default="string", help="of the metric (default: string)")
+    parser.add_argument("--installs", type=float, help="that run the app")
+    parser.add_argument("--share", type=_share, help="of installs that hold the answer to be seen: 0.01 or 1%%")
+    parser.add_argument("--epsilon", type=Fraction, help="epsilon_one_report")
+    parser.add_argument("--power", type=_share, help="how likely it shall be seen (default: 0.8)")
+    parser.add_argument("--permanent", type=Fraction, help="epsilon_permanent (default: twice epsilon, at least 2)")
+    parser.add_argument("--consent", type=_share, default=1.0, help="share of installs that agree (default: 1)")
+    parser.add_argument("--alpha", type=_share, default=0.05, help="of the test, two-sided (default: 0.05)")
+    parser.add_argument("--values", type=int, default=1, help="values looked at: the test is shared out over them")
+    parser.add_argument("--strings", type=int, default=0, help="different strings expected")
+    parser.add_argument("--num-bits", type=int, help="string (default: 64)")
+    parser.add_argument("--num-hashes", type=int, default=1, help="string (default: 1)")
+    parser.add_argument("--num-cohorts", type=int, help="string (default: enough for --strings)")
+    parser.add_argument("--num-choices", type=int, default=8, help="choice (default: 8)")
+    parser.add_argument("--num-buckets", type=int, default=8, help="histogram (default: 8)")
+    parser.add_argument("--buckets-per-report", type=int, default=2, help="histogram (default: 2)")
+    parser.add_argument("--num-leaves", type=int, default=256, help="range (default: 256)")
+    parser.add_argument("--branching", type=int, default=4, help="range (default: 4)")
+    parser.add_argument("--change-rate", type=_share, help="chance that a value changes in an epoch: advises slots")
+    parser.add_argument("--life", type=int, default=104, help="epochs an install lives (default: 104, two years)")
+    parser.add_argument("--lifetime", type=Fraction, help="share this lifetime_epsilon out over METRICS.TOML")
+    parser.add_argument("--chart", metavar="FILE", help="draw what is seen over reports: .png, .svg or .html")
+    parser.add_argument("--table", action="store_true", help="how many are needed, over common shares and epsilons")
+    parser.add_argument("--toml", action="store_true", help="write the planned metric as TOML")
+    parser.add_argument("--json", action="store_true", help="the answer as JSON")
+
+
+def run_plan(arguments: Namespace) -> int:
+    if arguments.table:
+        return _print_table(arguments)
+    if arguments.lifetime is not None:
+        return _share_out(arguments)
+    if arguments.metrics is not None:
+        return _plan_registry(arguments)
+    return _plan_one(arguments)
+
+
+# --- one metric ---------------------------------------------------------------------------------------------------
+
+
+def _plan_one(arguments: Namespace) -> int:
+    unknown = _unknown(arguments)
+    plan = _plan(arguments, _shape(arguments), unknown)
+    answer = _solve(plan, unknown)
+    solved = plan if answer == inf else _with(plan, unknown, answer)
+    if arguments.chart:
+        from hubbub.analysis.planning.chart import plan_chart
+        from hubbub.analysis.render.charts import save
+
+        save(plan_chart(solved), arguments.chart)
+    if arguments.toml:
+        print(toml_of(solved, _slots(arguments)))
+    elif arguments.json:
+        print(json.dumps(_facts(solved, unknown, answer), indent=2))
+    else:
+        print("\n".join(answer_words(solved, unknown, answer, _slots(arguments))))
+    return 0 if answer != inf else 1
+
+
+def _slots(arguments: Namespace) -> Slots | None:
+    return None if arguments.change_rate is None else slots_for(arguments.change_rate, arguments.life)
+
+
+def _unknown(arguments: Namespace) -> str:
+    missing = [name for name in ("installs", "share", "epsilon", "power") if getattr(arguments, name) is None]
+    if len(missing) == 2 and "power" in missing:
+        missing.remove("power")
+    if len(missing) != 1:
+        said = "none is" if not missing else ", ".join(f"--{name}" for name in missing) + " are"
+        raise Invalid([f"leave out exactly one of --installs, --share, --epsilon, --power; {said} left out"])
+    return missing[0]
+
+
+def _plan(arguments: Namespace, shape: Shape, unknown: str) -> Plan:
+    epsilon = arguments.epsilon if arguments.epsilon is not None else Fraction(1)
+    permanent = arguments.permanent
+    if permanent is None:
+        permanent = Fraction(2) if unknown == "epsilon" else min(Fraction(16), max(Fraction(2), 2 * epsilon))
+    return Plan(
+        shape=shape,
+        epsilon_one_report=epsilon,
+        epsilon_permanent=permanent,
+        installs=1.0 if arguments.installs is None else arguments.installs,
+        share=0.01 if arguments.share is None else arguments.share,
+        power=0.8 if arguments.power is None else arguments.power,
+        consent=arguments.consent,
+        alpha=arguments.alpha,
+        values=arguments.values,
+        strings=arguments.strings,
+    )
+
+
+def _shape(arguments: Namespace) -> Shape:
+    match arguments.kind:
+        case "flag":
+            return Flag()
+        case "choice":
+            return Choice(choices=tuple(f"choice {i}" for i in range(arguments.num_choices)), absent="choice 0")
+        case "mean":
+            return Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0))
+        case "histogram":
+            edges = tuple(Fraction(i) for i in range(arguments.num_buckets + 1))
+            return Histogram(edges=edges, buckets_per_report=arguments.buckets_per_report)
+        case "range":
+            return Range(
+                low=Fraction(0), high=Fraction(1), num_leaves=arguments.num_leaves, branching=arguments.branching
+            )
+    advised = string_shape(arguments.strings)
+    return String(
+        num_bits=arguments.num_bits or advised.num_bits,
+        num_hashes=arguments.num_hashes,
+        num_cohorts=arguments.num_cohorts or advised.num_cohorts,
+    )
+
+
+def _solve(plan: Plan, unknown: str) -> float:
+    match unknown:
+        case "installs":
+            found = installs_for(plan)
+            return found if found == inf else float(ceil(found))
+        case "share":
+            return share_for(plan)
+        case "epsilon":
+            return epsilon_for(plan)
+    return power_of(plan)
+
+
+def _with(plan: Plan, unknown: str, answer: float) -> Plan:
+    match unknown:
+        case "installs":
+            return replace(plan, installs=answer)
+        case "share":
+            return replace(plan, share=answer)
+        case "power":
+            return replace(plan, power=min(max(answer, 1e-12), 1 - 1e-12))
+    one = Fraction(round(answer * 1000), 1000)
+    return replace(plan, epsilon_one_report=one, epsilon_permanent=max(one, plan.epsilon_permanent))
+
+
+def _facts(plan: Plan, unknown: str, answer: float) -> dict[str, Any]:
+    return {
+        "unknown": unknown,
+        "answer": None if answer == inf else answer,
+        "kind": plan.shape.kind,
+        "installs": plan.installs,
+        "reports": plan.reports,
+        "share": plan.share,
+        "power": plan.power,
+        "epsilon_one_report": float(plan.epsilon_one_report),
+        "epsilon_permanent": float(plan.epsilon_permanent),
+        "std_error": plan.std_error(),
+        "seen_from": plan.line,
+        "what_would_change_it": what_would_change_it(plan) if answer == inf else [],
+    }
+
+
+# --- how many installs do I need? ---------------------------------------------------------------------------------
+
+
+def _print_table(arguments: Namespace) -> int:
+    """Reports needed for common shares and epsilons: the question everybody asks first."""
+    for name in ("installs", "share", "epsilon", "permanent", "metrics", "lifetime", "chart"):
+        if getattr(arguments, name) is not None:
+            raise Invalid([f"--table is over shares and epsilons, got --{name} too"])
+    shape = _shape(arguments)
+    found = {
+        (share, epsilon): _solve(replace(_plan(arguments, shape, "epsilon"), **_at(share, epsilon)), "installs")
+        for share in TABLE_SHARES
+        for epsilon in TABLE_EPSILONS
+    }
+    if arguments.json:
+        rows = [
+            {"share": share, "epsilon_one_report": float(epsilon), "installs": None if answer == inf else answer}
+            for (share, epsilon), answer in found.items()
+        ]
+        print(json.dumps({"kind": shape.kind, "rows": rows}, indent=2))
+    else:
+        print("\n".join(table_words(_plan(arguments, shape, "epsilon"), found)))
+    return 0
+
+
+def _at(share: float, epsilon: Fraction) -> dict[str, Any]:
+    return {"share": share, "epsilon_one_report": epsilon, "epsilon_permanent": max(Fraction(2), 2 * epsilon)}
+
+
+# --- a registry ---------------------------------------------------------------------------------------------------
+
+
+def _plan_registry(arguments: Namespace) -> int:
+    registry = Registry.load(arguments.metrics)
+    if arguments.installs is None:
+        raise Invalid(["a registry has its epsilons: give --installs, and see what each metric will show"])
+    rows = []
+    for metric in registry:
+        plan = Plan(
+            shape=metric.shape,
+            epsilon_one_report=metric.epsilon_one_report,
+            epsilon_permanent=metric.epsilon_permanent,
+            installs=arguments.installs,
+            power=0.8 if arguments.power is None else arguments.power,
+            consent=arguments.consent,
+            alpha=arguments.alpha,
+            values=arguments.values,
+            strings=arguments.strings if metric.kind == "string" else 0,
+            noise_given=metric.noise,
+        )
+        rows.append((metric, plan, share_for(plan)))
+    if arguments.json:
+        facts = [
+            {
+                "metric": metric.name,
+                "kind": metric.kind,
+                "std_error": plan.std_error(0.0),
+                "seen_from_share": None if share == inf else share,
+            }
+            for metric, plan, share in rows
+        ]
+        print(json.dumps({"installs": arguments.installs, "metrics": facts}, indent=2))
+        return 0
+    print(f"{rounded(arguments.installs * arguments.consent)} reports of one epoch; power {percent(rows[0][1].power)}")
+    print(f"{'metric':<20}{'kind':<12}{'epsilon':>9}{'std error':>12}{'seen from':>12}")
+    for metric, plan, share in rows:
+        seen = "nothing" if share == inf else percent(share)
+        of = " of the range" if metric.kind == "mean" else ""
+        epsilon = show(metric.epsilon_one_report)
+        print(f"{metric.name:<20}{metric.kind:<12}{epsilon:>9}{percent(plan.std_error(0.0)):>12}{seen:>12}{of}")
+    return 0
+
+
+def _share_out(arguments: Namespace) -> int:
+    if arguments.metrics is None:
+        raise Invalid(["--lifetime needs a METRICS.TOML whose metrics share it"])
+    registry = Registry.load(arguments.metrics)
+    if not 0 < arguments.lifetime <= 10_000:
+        raise Invalid([f"--lifetime must be above 0 and at most 10000, got {float(arguments.lifetime):g}"])
+    found = split_budget(registry, arguments.lifetime)
+    if arguments.json:
+        rows = {name: {"epsilon_one_report": float(a), "epsilon_permanent": float(b)} for name, (a, b) in found.items()}
+        print(json.dumps({"lifetime_epsilon": float(arguments.lifetime), "metrics": rows}, indent=2))
+        return 0
+    print(f"lifetime_epsilon = {float(arguments.lifetime):g}")
+    for name, (one, permanent) in found.items():
+        print(f"\n[metrics.{name}]\nepsilon_one_report = {float(one):g}\nepsilon_permanent = {float(permanent):g}")
+        print(f"max_values = {registry[name].max_values}")
+    return 0
+
+
+def _share(text: str) -> float:
+    """`0.01` or `1%`."""
+    return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+
+
+_share.__name__ = "share"  # argparse says it where a text is none

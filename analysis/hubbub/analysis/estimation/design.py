@@ -1,0 +1,221 @@
+"""The design of a string metric: which cells a candidate sets, and what strings outside the list do on average.
+
+All cells of all cohorts form one long vector. Row l of `positions` says where in the cohort that starts at `offset[l]`
+each candidate sets a bit. A string that is not a candidate sets every bit of a cohort with the same probability, the
+cell's `centre` (num_hashes / num_bits), because its positions are hashed too: so all mass outside the list is one
+column, and a list with strings missing stays unbiased. A bit that a candidate does not set (a parity bit that is 0, a
+repeated position in a google/rappor map) points to a cell that counts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import comb, log2
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from hubbub.analysis.estimation.cells import Cohort, Pool
+from hubbub.analysis.estimation.hashing import Positions, Words, positions
+from hubbub.protocol.shape import String
+
+Array = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
+
+_CHUNK = 16_384
+_MATRIX = 8_000_000  # bits of all candidates up to which a sparse matrix is kept
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Cohorts of one definition: `width` cells each from `start`; a candidate takes `draws` of the first `drawn`."""
+
+    start: int
+    num_cohorts: int
+    width: int
+    draws: int
+    drawn: int
+
+    def rows(self, cells: Array) -> Array:
+        return cells[self.start : self.start + self.num_cohorts * self.width].reshape(self.num_cohorts, self.width)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """The cells, in order, and where each candidate has its bits."""
+
+    share: Array
+    floor: Array
+    slope: Array
+    sampling: Array
+    centre: Array
+    blocks: tuple[Block, ...]
+    offset: Index
+    positions: Positions
+    constant_weight: bool
+    """Whether every mask that is not empty has the same number of bits: then the ones in all count the answers."""
+    matrix: sparse.csr_array | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        small = self.positions.size <= _MATRIX
+        matrix = _rows(self.positions, self.offset, len(self.share)) if small else None
+        object.__setattr__(self, "matrix", matrix)
+
+    @property
+    def told(self) -> npt.NDArray[np.bool_]:
+        """Cells that counted anything."""
+        return np.isfinite(self.floor)
+
+    @property
+    def num_candidates(self) -> int:
+        return int(self.positions.shape[1])
+
+    def gather(self, cells: Array) -> Array:
+        """For each candidate, the sum over the cells it sets."""
+        if self.matrix is not None:
+            return np.asarray(self.matrix @ cells)
+        # A table look-up for each bit: for a million candidates no matrix would fit.
+        found = np.empty(self.num_candidates)
+        for start in range(0, self.num_candidates, _CHUNK):
+            some = self.positions[:, start : start + _CHUNK]
+            total = np.zeros(some.shape[1])
+            for row, offset in zip(some, self.offset.tolist(), strict=True):
+                total += cells[offset : offset + self._widest][row]
+            found[start : start + _CHUNK] = total
+        return found
+
+    def gather_centre(self, cells: Array, gathered: Array) -> Array:
+        """`gather(cells * centre)`, from `gather(cells)` where all counted cells have the same centre."""
+        centres = np.unique(self.centre[self.told])
+        return gathered * centres[0] if len(centres) == 1 else self.gather(cells * self.centre)
+
+    def scatter(self, weights: Array) -> Array:
+        """For each cell, the sum of the weights of the candidates that set it."""
+        total = np.zeros(len(self.share))
+        for row, offset in zip(self.positions, self.offset.tolist(), strict=True):
+            counted = np.bincount(row, weights)
+            total[offset : offset + len(counted)] += counted
+        return total
+
+    def rows_of(self, chosen: Index) -> sparse.csr_array:
+        """The design's columns of a few candidates, as sparse rows."""
+        if self.matrix is not None:
+            return self.matrix[chosen] if len(chosen) < self.num_candidates else self.matrix
+        return _rows(self.positions[:, chosen], self.offset, len(self.share))
+
+    def twins(self, *, hashed: bool = False) -> Index:
+        """For each candidate the first one that sets the same counted cells: itself, for all but the unlucky.
+
+        Where different texts are `hashed` to 96 bits or more, a million hold no unlucky pair, but for one chance in
+        2**56. Else cells get random 64-bit numbers, and equal sums mean equal cells, but for one chance in 2**64.
+        """
+        if hashed and self._signature_bits() >= 96:
+            return np.arange(self.num_candidates)
+        keys = np.random.default_rng(0).integers(0, 2**64, len(self.share), dtype=np.uint64)
+        keys[~self.told] = 0
+        sums = np.zeros(self.num_candidates, dtype=np.uint64)
+        for start in range(0, self.num_candidates, _CHUNK):
+            some = self.positions[:, start : start + _CHUNK]
+            for row, offset in zip(some, self.offset.tolist(), strict=True):
+                sums[start : start + _CHUNK] += keys[offset : offset + self._widest][row]
+        if (np.diff(np.sort(sums)) > 0).all():
+            return np.arange(self.num_candidates)
+        _, first, group = np.unique(sums, return_index=True, return_inverse=True)
+        return np.asarray(first[group], dtype=np.int64)
+
+    def _signature_bits(self) -> float:
+        """How many bits the positions of a text hold, over all cohorts that counted anything."""
+        told = self.told.astype(np.float64)
+        return sum(
+            float(np.count_nonzero(block.rows(told).any(axis=1))) * log2(comb(block.drawn, block.draws))
+            for block in self.blocks
+        )
+
+    def only(self, chosen: Index) -> Design:
+        """The design of some of the candidates."""
+        return replace(self, positions=np.ascontiguousarray(self.positions[:, chosen]))
+
+    @property
+    def _widest(self) -> int:
+        return max(block.width for block in self.blocks)
+
+
+def string_design(pools: Sequence[Pool], seeds: Words) -> Design:
+    """The design of candidates with these digests, over the cohorts of one or more definitions."""
+    parts = [_part(pool, seeds) for pool in pools]
+    return stack(parts)
+
+
+def _part(pool: Pool, seeds: Words) -> Design:
+    shape = pool.metric.shape
+    assert isinstance(shape, String)
+    parity = shape.num_bits == 1
+    return cohort_design(
+        pool.cohorts,
+        positions(shape, seeds),
+        draws=shape.num_hashes,
+        centre=0.5 if parity else shape.num_hashes / shape.num_bits,
+        # A parity bit is a draw from two cells, of which only one is counted.
+        idle=int(parity),
+        constant_weight=not parity,
+    )
+
+
+def cohort_design(
+    cohorts: Sequence[Cohort], where: Positions, *, draws: int, centre: float, idle: int, constant_weight: bool
+) -> Design:
+    """Cohorts of equal width, each followed by `idle` cells that count nothing."""
+    width = len(cohorts[0].ones) + idle
+    told = np.arange(width) < width - idle
+
+    def cells(values: Sequence[float], nothing: float) -> Array:
+        return np.where(told, np.array(values, dtype=np.float64)[:, np.newaxis], nothing).ravel()
+
+    share = np.zeros((len(cohorts), width))
+    for row, cohort in zip(share, cohorts, strict=True):
+        row[: width - idle] = np.nan_to_num(cohort.shares)
+    return Design(
+        share=share.ravel(),
+        floor=cells([cohort.floor for cohort in cohorts], np.inf),
+        slope=cells([cohort.slope for cohort in cohorts], 0.0),
+        sampling=cells([cohort.sampling if cohort.reports else 0.0 for cohort in cohorts], 0.0),
+        centre=cells([centre] * len(cohorts), 0.0),
+        # With a single bit, its being 0 is the other outcome of the draw; an idle cell after many bits is none.
+        blocks=(Block(0, len(cohorts), width, draws, width if width - idle == 1 else width - idle),),
+        offset=np.repeat(np.arange(len(cohorts)) * width, draws),
+        positions=where,
+        constant_weight=constant_weight,
+    )
+
+
+def stack(parts: Sequence[Design]) -> Design:
+    """Several definitions of one metric: their cells side by side, each with its own noise. Counts are never added."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = np.cumsum([0, *(len(part.share) for part in parts)])
+    widest = np.result_type(*(part.positions for part in parts))
+    return Design(
+        **{
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("share", "floor", "slope", "sampling", "centre")
+        },
+        blocks=tuple(
+            replace(block, start=int(start) + block.start)
+            for start, part in zip(starts, parts, strict=False)
+            for block in part.blocks
+        ),
+        offset=np.concatenate([part.offset + start for start, part in zip(starts, parts, strict=False)]),
+        positions=np.concatenate([part.positions.astype(widest) for part in parts]),
+        constant_weight=all(part.constant_weight for part in parts),
+    )
+
+
+def _rows(where: Positions, offset: Index, num_cells: int) -> sparse.csr_array:
+    """One sparse row for each candidate."""
+    per_row = len(offset)
+    indices = np.empty((where.shape[1], per_row), dtype=np.int32)
+    np.add(where.T, offset.astype(np.int32), out=indices)
+    starts = np.arange(0, indices.size + 1, per_row, dtype=np.int32)
+    return sparse.csr_array((np.ones(indices.size), indices.ravel(), starts), shape=(len(indices), num_cells))

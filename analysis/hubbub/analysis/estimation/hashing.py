@@ -1,0 +1,86 @@
+"""The hash rule of `hubbub.protocol.bloom` for many candidates at once: the same positions, a million texts in seconds.
+
+Only the digest needs Python for each text; the SplitMix64 stream, the cut into halves and the picking of distinct
+positions are array operations, one cohort at a time, so that nothing larger than the result is ever held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mmh3
+import numpy as np
+import numpy.typing as npt
+
+from hubbub.protocol.bloom import canonical_text
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.shape import String
+
+Positions = npt.NDArray[np.unsignedinteger[Any]]
+Words = npt.NDArray[np.uint64]
+
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFF_FFFF)
+_CHUNK = 8192  # candidates at a time: what is worked on then fits the processor's cache
+
+
+def digests(candidates: Sequence[str]) -> Words:
+    """One row (h1, h2) for each candidate."""
+    digest = mmh3.mmh3_x64_128_digest
+    # ASCII is its own NFC form.
+    whole = b"".join([digest(text.encode() if text.isascii() else canonical(text), 0) for text in candidates])
+    return np.frombuffer(whole, dtype="<u8").reshape(-1, 2)
+
+
+def canonical(text: str) -> bytes:
+    """The bytes that are hashed; raises `Invalid` for a text that has none."""
+    try:
+        return canonical_text(text)
+    except UnicodeEncodeError as error:
+        raise Invalid(
+            [f"a candidate must be valid Unicode, got a lone surrogate at {error.start} of {text!r}"]
+        ) from None
+
+
+def positions(shape: String, seeds: Words) -> Positions:
+    """Where each candidate's bits are: row c * num_hashes + i holds position i of every candidate in cohort c.
+
+    With `num_bits = 1` the bit itself is the hash; the row then holds 0 where it is set and 1 where it is not.
+    """
+    num_bits, num_hashes = shape.num_bits, shape.num_hashes
+    if num_bits == 1:
+        return np.subtract(1, _pick(shape.num_cohorts, 2, 1, seeds), dtype=np.uint8)
+    return _pick(shape.num_cohorts, num_bits, num_hashes, seeds)
+
+
+def _pick(num_cohorts: int, num_bits: int, num_hashes: int, seeds: Words) -> Positions:
+    dtype = np.dtype(np.uint8 if num_bits <= 256 else np.uint16)
+    picked: Positions = np.empty((num_cohorts * num_hashes, len(seeds)), dtype=dtype)
+    for start in range(0, len(seeds), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        _pick_some(num_bits, num_hashes, seeds[chunk], picked[:, chunk])
+    return picked
+
+
+def _pick_some(num_bits: int, num_hashes: int, seeds: Words, picked: Positions) -> None:
+    step = seeds[:, 1] | np.uint64(1)
+    state = seeds[:, 0].copy()
+    for first in range(0, len(picked), num_hashes):
+        rows = picked[first : first + num_hashes]
+        for i in range(num_hashes):
+            if i % 2 == 0:
+                state += step  # the stream's next word; it wraps at 2**64 as it should
+                word = _mix(state)
+            half = word & _LOW if i % 2 else word >> _HALF
+            position: Any = (half * np.uint64(num_bits - i) >> _HALF).astype(picked.dtype)
+            for taken in np.sort(rows[:i], axis=0):
+                position += position >= taken
+            rows[i] = position
+
+
+def _mix(state: Words) -> Words:
+    """SplitMix64's finaliser."""
+    z = (state ^ state >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return z ^ z >> np.uint64(31)

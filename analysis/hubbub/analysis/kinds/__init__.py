@@ -1,0 +1,1 @@
+"""One file for each kind of metric: from pooled tallies to a decoding."""

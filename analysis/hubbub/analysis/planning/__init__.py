@@ -1,0 +1,1 @@
+"""What must be collected to see something, said before anything is."""

@@ -1,0 +1,150 @@
+"""Advice that follows from a plan: shapes, slots, what RAPPOR would give, and how a budget is shared out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, exp, inf, log
+
+from scipy import stats
+
+from hubbub.analysis.planning.plan import Plan, bit_variance, installs_for, share_for
+from hubbub.protocol.channel import KaryChannel, Noise, rappor_noise
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.shape import String
+
+CELLS_PER_STRING = 20
+"""Cells for each string expected: the variance then inflates by 1/19 at most."""
+
+RAPPOR_HASHES = 2
+RAPPOR_P = 0.5
+
+
+def string_shape(strings: int) -> String:
+    """One hash, 64 bits (3 % above the best), and cohorts enough for the strings expected, at least 16."""
+    cohorts = max(16, CELLS_PER_STRING * strings / 64)
+    return String(num_bits=64, num_hashes=1, num_cohorts=min(65_536, 1 << ceil(cohorts - 1).bit_length()))
+
+
+def channel_in_words(noise: Noise) -> str:
+    high, low = noise.composed.probabilities
+    if isinstance(noise.permanent, KaryChannel):
+        return f"one category of {noise.permanent.categories}: the truth arrives with {float(high):.3f}"
+    return f"bits: a 1 arrives as 1 with q* = {float(high):.4f}, a 0 with p* = {float(low):.4f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rappor:
+    """RAPPOR's mechanism, two hashes and p = 1/2 as published, tuned to given epsilons."""
+
+    prob_f: float
+    prob_p: float
+    prob_q: float
+    unit_variance: float
+
+
+def rappor_at(epsilon_one_report: float, epsilon_permanent: float) -> Rappor:
+    """f spends the permanent epsilon; q is then as large as one report allows. n Var is of a string near share 0."""
+    f = 2 / (1 + exp(epsilon_permanent / (2 * RAPPOR_HASHES)))
+    low, high = RAPPOR_P, 1.0
+    for _ in range(50):
+        q = (low + high) / 2
+        noise = _rappor(f, q)
+        over = RAPPOR_HASHES * _log_odds(noise) > epsilon_one_report
+        low, high = (low, q) if over else (q, high)
+    noise = _rappor(f, low)
+    return Rappor(f, RAPPOR_P, low, bit_variance(noise, 0.0) / RAPPOR_HASHES)
+
+
+def _rappor(f: float, q: float) -> Noise:
+    return rappor_noise(Fraction(f), Fraction(RAPPOR_P), Fraction(max(q, RAPPOR_P + 1e-6)))
+
+
+def _log_odds(noise: Noise) -> float:
+    q, p = float(noise.q_star), float(noise.p_star)
+    return log(q * (1 - p) / (p * (1 - q)))
+
+
+# --- slots --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """How many answers an install may need in its life. `stale` is the share of epochs answered with an old value."""
+
+    change_rate: float
+    life: int
+    max_values: int
+    hold: int
+    held_values: int
+    stale: float
+
+
+def slots_for(change_rate: float, life: int, most_stale: float = 0.1) -> Slots:
+    """For values that change with this probability in each epoch, over a life of so many epochs.
+
+    Without `hold`: so many slots that 19 of 20 installs never run out, if every change is to a value never had. With
+    it: the longest period for which at most `most_stale` of the epochs repeat an answer that has changed meanwhile.
+    """
+    problems = []
+    if not 0 <= change_rate <= 1:
+        problems.append(f"change-rate must be in [0, 1], got {change_rate:g}")
+    if life < 1:
+        problems.append(f"life must be at least 1 epoch, got {life}")
+    if problems:
+        raise Invalid(problems)
+    changes = int(stats.binom.ppf(0.95, life - 1, change_rate)) if life > 1 else 0
+    hold = 1
+    while hold < min(life, 1000) and stale_share(change_rate, hold + 1) <= most_stale:
+        hold += 1
+    return Slots(change_rate, life, changes + 1, hold, ceil(life / hold), stale_share(change_rate, hold))
+
+
+def stale_share(change_rate: float, hold: int) -> float:
+    """The average over a period of the chance that the value has changed since its first epoch."""
+    return 1 - sum((1 - change_rate) ** age for age in range(hold)) / hold
+
+
+# --- budgets ------------------------------------------------------------------------------------------------------
+
+
+def split_budget(registry: Registry, lifetime: Fraction) -> dict[str, tuple[Fraction, Fraction]]:
+    """New (epsilon_one_report, epsilon_permanent) for each metric: all scaled alike, so that the budget is spent.
+
+    Rounded down to hundredths, so the sum never exceeds it. The file's own proportions say what matters more.
+    """
+    spent = registry.epsilon_lifetime
+    scale = lifetime / spent
+    found = {}
+    for metric in registry:
+        one, permanent = (
+            Fraction(int(value * scale * 100), 100) for value in (metric.epsilon_one_report, metric.epsilon_permanent)
+        )
+        if one < Fraction(1, 100) or permanent > 16:
+            raise Invalid(
+                [f"lifetime {float(lifetime):g} gives {metric.name} epsilons out of [0.01, 16]: {one}, {permanent}"]
+            )
+        found[metric.name] = (one, permanent)
+    return found
+
+
+# --- when the answer is no ----------------------------------------------------------------------------------------
+
+
+def what_would_change_it(plan: Plan) -> list[str]:
+    """For a plan that cannot reach its goal: each single change that would."""
+    found = []
+    installs = installs_for(plan)
+    if installs != inf:
+        found.append(f"{installs:,.0f} installs instead of {plan.installs:,.0f}")
+    share = share_for(plan)
+    if share != inf:
+        found.append(f"looking for shares of {share:.3%} and more instead of {plan.share:.3%}")
+    if plan.consent < 1:
+        more = replace(plan, consent=1.0)
+        if installs_for(more) <= plan.installs:
+            found.append("more consent")
+    if plan.values > 1:
+        found.append(f"looking at fewer than {plan.values:,} values")
+    return found

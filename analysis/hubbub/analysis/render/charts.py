@@ -1,0 +1,232 @@
+"""Pictures of results: bars with whiskers, distributions, time series, what reports reveal over time.
+
+Every function returns an Altair chart; `save` writes it as PNG, SVG or a self-contained HTML page, by the file's
+ending. Colours are Okabe and Ito's, which people with any colour vision tell apart; nothing is told by colour alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hubbub.analysis.optional import need
+from hubbub.analysis.result import NUMBER, Decoding, epoch_span
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.metric import Definition
+
+BLUE, ORANGE, GREY, BLACK = "#0072B2", "#D55E00", "#767676", "#222222"
+ENDINGS = (".png", ".svg", ".html")
+WIDTH = 440  # of the plot itself; with labels a picture is about 600 px wide
+MOST_BARS = 30
+
+
+def decoding_chart(decoding: Decoding) -> Any:
+    """The picture that suits a result."""
+    if decoding.tree is not None:
+        return cdf_chart(decoding)
+    if decoding.kind == "mean":
+        return _bars(decoding, [0], f"mean{_unit(decoding)}", percent=False)
+    return bar_chart(decoding)
+
+
+def bar_chart(decoding: Decoding, most: int = MOST_BARS) -> Any:
+    """A bar for each value with its interval; a dashed line where noise begins to look like something."""
+    rows = [i for i, role in enumerate(decoding.roles) if role != NUMBER and np.isfinite(decoding.estimate[i])]
+    if decoding.kind == "string" or len(rows) > most:
+        answers = [i for i in rows if decoding.roles[i] == "answer"]
+        answers.sort(key=lambda i: -float(decoding.estimate[i]))
+        rows = answers[:most] + [i for i in rows if decoding.roles[i] != "answer"]
+    whom = "installs that answered" if decoding.of == "answered" else "installs"
+    return _bars(decoding, rows, f"share of {whom}", percent=True)
+
+
+def _bars(decoding: Decoding, rows: Sequence[int], axis: str, *, percent: bool) -> Any:
+    alt = _altair()
+    data = [
+        {
+            "value": _label(decoding, i),
+            "estimate": float(decoding.estimate[i]),
+            "low": float(decoding.low[i]),
+            "high": float(decoding.high[i]),
+            "verdict": "detected" if decoding.detected[i] or not percent else "below the noise floor",
+        }
+        for i in rows
+    ]
+    base = alt.Chart(alt.Data(values=data)).encode(
+        y=alt.Y("value:N", sort=None, title=None, axis=alt.Axis(labelLimit=180))
+    )
+    # So few marks that each has room for its label, on a wide page too.
+    form = alt.Axis(format=".1%" if percent else "~g", tickCount=8)
+    bars = base.mark_bar(height={"band": 0.62}).encode(
+        x=alt.X("estimate:Q", title=axis, axis=form),
+        color=alt.Color(
+            "verdict:N",
+            title=None,
+            scale=alt.Scale(domain=["detected", "below the noise floor"], range=[BLUE, "#B8C4CC"]),
+            legend=alt.Legend(orient="top") if percent else None,
+        ),
+    )
+    whiskers = base.mark_rule(color=BLACK, strokeWidth=1.5).encode(x=alt.X("low:Q", title=axis), x2="high:Q")
+    layers = [bars, whiskers]
+    if percent and np.isfinite(decoding.noise_floor):
+        line = alt.Chart(alt.Data(values=[{"floor": decoding.noise_floor}]))
+        layers.append(line.mark_rule(color=ORANGE, strokeDash=[6, 4], strokeWidth=1.5).encode(x="floor:Q"))
+    return _finished(alt.layer(*layers), decoding, height=alt.Step(22))
+
+
+def cdf_chart(decoding: Decoding) -> Any:
+    """The share of answers below each number, with its band, and the quartiles' place."""
+    if decoding.tree is None:
+        raise Invalid([f"a distribution needs a range metric, {decoding.metric} is a {decoding.kind}"])
+    alt = _altair()
+    band = decoding.tree.cdf()
+    where = np.searchsorted(decoding.tree.edges(), band.points)
+    smooth = decoding.tree.distribution()[np.minimum(where, decoding.tree.shape.num_leaves)]
+    data = [
+        {
+            "x": float(x),
+            "estimate": float(s),
+            "low": float(np.clip(low, 0, 1)),
+            "high": float(np.clip(high, 0, 1)),
+        }
+        for x, s, low, high in zip(band.points, smooth, band.low, band.high, strict=True)
+    ]
+    base = alt.Chart(alt.Data(values=data)).encode(x=alt.X("x:Q", title=f"{decoding.metric}{_unit(decoding)}"))
+    title = "share of answers below"
+    area = base.mark_area(color=BLUE, opacity=0.22).encode(
+        y=alt.Y("low:Q", title=title, axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])), y2="high:Q"
+    )
+    line = base.mark_line(color=BLUE, strokeWidth=2).encode(y=alt.Y("estimate:Q", title=title))
+    quartiles = alt.Chart(alt.Data(values=[{"q": q} for q in (0.25, 0.5, 0.75)]))
+    marks = quartiles.mark_rule(color=GREY, strokeDash=[2, 4]).encode(y="q:Q")
+    return _finished(alt.layer(area, line, marks), decoding, height=280)
+
+
+def series_chart(decodings: Sequence[Decoding], value: str | None = None) -> Any:
+    """One value over epochs that were decoded one by one, with its interval; by default the one that says most."""
+    alt = _altair()
+    if not decodings:
+        raise Invalid(["a time series needs at least one decoding, got none"])
+    if value is None:
+        value = _telling(decodings)
+    rows = [(decoding, _row(decoding, value)) for decoding in decodings]
+    percent = decodings[0].roles[rows[0][1]] != NUMBER
+    data = [
+        {
+            "epoch": epoch_span(decoding.epochs),
+            "estimate": float(decoding.estimate[i]),
+            "low": float(decoding.low[i]),
+            "high": float(decoding.high[i]),
+        }
+        for decoding, i in rows
+    ]
+    title = f"share of installs: {value}" if percent else f"{value}{_unit(decodings[0])}"
+    form = alt.Axis(format=".1%" if percent else "~g")
+    base = alt.Chart(alt.Data(values=data)).encode(x=alt.X("epoch:O", title="epoch", axis=alt.Axis(labelAngle=-40)))
+    area = base.mark_area(color=BLUE, opacity=0.22).encode(
+        y=alt.Y("low:Q", title=title, axis=form, scale=alt.Scale(zero=False)), y2="high:Q"
+    )
+    line = base.mark_line(color=BLUE, strokeWidth=2, point=alt.OverlayMarkDef(color=BLUE, size=36)).encode(
+        y=alt.Y("estimate:Q", title=title)
+    )
+    reports = sum(decoding.num_reports for decoding in decodings)
+    return _finished(
+        alt.layer(area, line), decodings[-1], height=260, subtitle=f"{len(decodings)} epochs, {reports:,} reports"
+    )
+
+
+def epsilon_chart(metric: Definition, most: int = 30) -> Any:
+    """What a growing number of reports of one value reveals at most, and the ceiling that the memo sets."""
+    alt = _altair()
+    data = [{"reports": t, "epsilon": float(metric.epsilon_after(t))} for t in range(1, most + 1)]
+    ceiling = float(metric.epsilon_permanent)
+    base = alt.Chart(alt.Data(values=data)).encode(x=alt.X("reports:Q", title="reports of one value"))
+    title = "epsilon: at most so much is revealed"
+    line = base.mark_line(color=BLUE, strokeWidth=2, point=alt.OverlayMarkDef(color=BLUE, size=30)).encode(
+        y=alt.Y("epsilon:Q", title=title, scale=alt.Scale(zero=True))
+    )
+    limit = alt.Chart(alt.Data(values=[{"epsilon": ceiling, "text": f"the memo's own epsilon, {ceiling:.2f}"}]))
+    rule = limit.mark_rule(color=ORANGE, strokeDash=[6, 4], strokeWidth=1.5).encode(y="epsilon:Q")
+    words = limit.mark_text(color=ORANGE, align="left", dy=-8, fontSize=12).encode(
+        x=alt.value(8), y="epsilon:Q", text="text:N"
+    )
+    chart = alt.layer(line, rule, words)
+    return styled(chart.properties(width=WIDTH, height=260, title=alt.Title(f"{metric.name}: privacy over time")))
+
+
+def save(chart: Any, path: str) -> None:
+    """Write a chart as its file's ending says. Needs no browser and no network."""
+    ending = Path(path).suffix.lower()
+    if ending not in ENDINGS:
+        raise Invalid([f"a chart's file must end in one of {', '.join(ENDINGS)}, got {path!r}"])
+    convert = need("vl_convert", "'hubbub[charts]'")
+    spec = chart.to_json()
+    target = Path(path)
+    match ending:
+        case ".png":
+            target.write_bytes(png_of(spec))
+        case ".svg":
+            target.write_text(convert.vegalite_to_svg(spec), encoding="utf-8")
+        case _:
+            target.write_text(convert.vegalite_to_html(spec, bundle=True), encoding="utf-8")
+
+
+def png_of(spec: str) -> bytes:
+    """The picture of a chart's JSON, at twice its size so that it is sharp on any screen."""
+    picture: bytes = need("vl_convert", "'hubbub[charts]'").vegalite_to_png(spec, scale=2)
+    return picture
+
+
+def _finished(chart: Any, decoding: Decoding, *, height: Any, subtitle: str = "") -> Any:
+    alt = _altair()
+    percent = f"{100 * decoding.confidence:g} % intervals ({decoding.estimand})"
+    dashed = "; dashed: noise floor" if decoding.tree is None and np.isfinite(decoding.noise_floor) else ""
+    when = ", ".join(part for part in (epoch_span(decoding.epochs), f"{decoding.num_reports:,} reports") if part)
+    facts = f"{subtitle}; {percent}" if subtitle else f"{when}; {percent}{dashed}"
+    title = alt.Title(decoding.metric, subtitle=facts)
+    return styled(chart.properties(width=WIDTH, height=height, title=title))
+
+
+def styled(chart: Any) -> Any:
+    """The look that all pictures share."""
+    return (
+        chart.configure_title(anchor="start", fontSize=15, subtitleFontSize=11, subtitleColor=GREY)
+        .configure_axis(labelFontSize=11, titleFontSize=12, gridColor="#E6E6E6", domainColor=GREY)
+        .configure_view(stroke=None)
+    )
+
+
+def _altair() -> Any:
+    return need("altair", "'hubbub[charts]'")
+
+
+def _unit(decoding: Decoding) -> str:
+    return f" ({decoding.unit})" if decoding.unit else ""
+
+
+def _telling(decodings: Sequence[Decoding]) -> str:
+    """A distribution's middle, a mean's mean; of answers the largest over all epochs, which need not be in each."""
+    if decodings[0].tree is not None:
+        numbers = [v for v, role in zip(decodings[0].values, decodings[0].roles, strict=True) if role == NUMBER]
+        if numbers:
+            return numbers[len(numbers) // 2]
+    common = [value for value in decodings[0].values if all(value in decoding.values for decoding in decodings)]
+    if not common:
+        raise Invalid([f"the epochs of {decodings[0].metric} share no value to draw over time"])
+    return max(common, key=lambda value: sum(float(d.estimate[d.values.index(value)]) for d in decodings))
+
+
+def _row(decoding: Decoding, value: str) -> int:
+    try:
+        return decoding.values.index(value)
+    except ValueError:
+        raise Invalid([f"{decoding.metric} has no value {value!r} in {epoch_span(decoding.epochs)}"]) from None
+
+
+def _label(decoding: Decoding, i: int) -> str:
+    """Two rows of one name would share a bar: a string called `other` is quoted beside the row of all others."""
+    value, role = decoding.values[i], decoding.roles[i]
+    return f'"{value}"' if role == "answer" and value in decoding.roles else value

@@ -1,0 +1,122 @@
+"""The dashboard as an aiohttp application: who may come in, which page answers, what is waited for.
+
+Nothing slow runs on the loop: decoding has a thread, pages and files are made in another. No request is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from aiohttp import web
+
+from hubbub.dashboard.access import HEADERS, Sessions, is_called_rightly, is_from_own_page
+from hubbub.dashboard.assets import Assets
+from hubbub.dashboard.decode_jobs import Decodings
+from hubbub.dashboard.frame import message
+from hubbub.dashboard.keys import ASSETS, BOARD, DECODINGS, PAINTED, PAINTER, SESSIONS, SETTINGS, WATCH
+from hubbub.dashboard.page_cache import Painted
+from hubbub.dashboard.poller import Watch
+from hubbub.dashboard.query import Board, CandidateList
+from hubbub.dashboard.routes import routes
+from hubbub.dashboard.settings import Settings
+from hubbub.dashboard.source import open_source
+from hubbub.dashboard.visit import must_sign_in, surroundings
+from hubbub.protocol.invalid import Invalid
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+MOST_BYTES = 64 << 20
+_OPEN = ("/static/", "/token", "/healthz")
+
+
+def make_app(settings: Settings, candidates: Mapping[str, CandidateList] | None = None) -> web.Application:
+    """The whole dashboard; `candidates` by metric, "" for all."""
+    app = web.Application(middlewares=[_headers, _door, _mistakes], client_max_size=MOST_BYTES)
+    app[SETTINGS] = settings
+    app[SESSIONS] = Sessions()
+    app[BOARD] = Board(candidates or {})
+    app.cleanup_ctx.append(_machinery)
+    app.add_routes(routes)
+    return app
+
+
+async def _machinery(app: web.Application) -> AsyncIterator[None]:
+    settings = app[SETTINGS]
+    app[DECODINGS] = Decodings()
+    app[ASSETS] = Assets()
+    app[PAINTED] = Painted()
+    app[PAINTER] = ThreadPoolExecutor(max_workers=1, thread_name_prefix="paint")
+    app[WATCH] = Watch(open_source(settings), settings.token, settings.every, time.time, insist=settings.public)
+    looking = asyncio.create_task(app[WATCH].keep_looking())
+    yield
+    looking.cancel()
+    with suppress(asyncio.CancelledError):
+        await looking
+    await app[WATCH].close()
+    await app[DECODINGS].close()
+    await app[ASSETS].close()
+    app[PAINTER].shutdown(wait=False, cancel_futures=True)
+
+
+@web.middleware
+async def _headers(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        answer = await handler(request)
+    except web.HTTPException as elsewhere:  # a redirection
+        elsewhere.headers.update(HEADERS)
+        raise
+    if not answer.prepared:
+        answer.headers.update(HEADERS)
+        answer.headers.setdefault("Cache-Control", "no-store")
+    return answer
+
+
+@web.middleware
+async def _door(request: web.Request, handler: Handler) -> web.StreamResponse:
+    settings = request.app[SETTINGS]
+    if not is_called_rightly(request, settings):
+        return web.Response(status=421, text="This dashboard is not known by that name.\n")
+    if request.method not in ("GET", "HEAD"):
+        if settings.public:
+            return web.Response(status=405, text="This page is read-only.\n", headers={"Allow": "GET, HEAD"})
+        if not is_from_own_page(request, settings):
+            return web.Response(status=403, text="Forms are taken from the dashboard's own pages only.\n")
+    if not request.path.startswith(_OPEN) and must_sign_in(request):
+        if request.path == "/events":
+            return web.Response(status=401, text="Sign in first.\n")
+        raise web.HTTPSeeOther("/token")
+    return await handler(request)
+
+
+def report_bug(error: BaseException) -> None:
+    """Where it came from, for the terminal. Requests, values and addresses stay out of it."""
+    places = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+    print(f"an internal error, please report it: {type(error).__name__} at {' '.join(places)}", file=sys.stderr)
+
+
+@web.middleware
+async def _mistakes(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every answer has words, and a way on."""
+    try:
+        return await handler(request)
+    except web.HTTPNotFound:
+        title, words, status = "Not here", "There is no such page.", 404
+    except web.HTTPMethodNotAllowed:
+        title, words, status = "Not so", "This page cannot be used that way.", 405
+    except web.HTTPRequestEntityTooLarge:
+        title, words, status = "Too large", f"A file may have at most {MOST_BYTES >> 20} MB.", 413
+    except Invalid as error:
+        title, words, status = "Not so", str(error), 400
+    except (web.HTTPException, ConnectionError):
+        raise
+    except Exception as error:  # noqa: BLE001  # a bug of ours: its place is told, not what was in it
+        report_bug(error)
+        title, words, status = "A mistake of ours", "Something is wrong here, not with what you did.", 500
+    return web.Response(
+        text=message(title, words, around=surroundings(request)), status=status, content_type="text/html"
+    )

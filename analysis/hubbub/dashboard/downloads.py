@@ -1,0 +1,40 @@
+"""Results as files, byte for byte what `hubbub decode` writes of the same tallies, candidates and options."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hubbub.analysis.render.charts import decoding_chart
+from hubbub.analysis.render.text import to_csv, to_json, write_parquet
+from hubbub.analysis.result import Decoding
+from hubbub.dashboard.figures import drawable
+from hubbub.protocol.invalid import Invalid
+
+TYPES = {
+    "csv": "text/csv",
+    "json": "application/json",
+    "parquet": "application/vnd.apache.parquet",
+    "png": "image/png",
+}
+
+
+def file_of(decoding: Decoding, kind: str) -> bytes:
+    """The content of a table's file: csv, json or parquet. Raises `Invalid` where an extra is missing."""
+    match kind:
+        case "csv":
+            return to_csv([decoding]).encode()
+        case "json":
+            return to_json([decoding]).encode()
+    with tempfile.TemporaryDirectory(prefix="hubbub-") as folder:  # its library writes to a path
+        path = Path(folder, "result.parquet")
+        write_parquet([decoding], str(path))
+        return path.read_bytes()
+
+
+def chart_of(decoding: Decoding) -> str:
+    """What `hubbub decode --chart` draws, as the JSON that is drawn."""
+    if not drawable(decoding):
+        raise Invalid([f"there is nothing to draw of {decoding.metric}: it could not be estimated"])
+    chart: str = decoding_chart(decoding).to_json()
+    return chart

@@ -1,0 +1,165 @@
+"""What a decoding says, in a sentence an analyst can repeat: detected or not, how much, how sure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hubbub.analysis.render.text import number, percent, verdict
+from hubbub.analysis.result import ANSWER, NUMBER, Decoding
+from hubbub.dashboard.html import Html, el, join
+
+PERIODS = {"once": "month", "day": "day", "week": "week", "month": "month"}
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """One figure, what it is, and the whole in a sentence. `certain` is false where noise is all there is."""
+
+    figure: str
+    caption: str
+    sentence: str
+    certain: bool = True
+
+
+def headline(decoding: Decoding) -> Headline:
+    if not decoding.num_reports:
+        return Headline("No reports", "nothing has been counted", "Nothing has been counted yet.", False)
+    match decoding.kind:
+        case "mean":
+            return _of_mean(decoding)
+        case "range":
+            return _of_range(decoding)
+        case "flag":
+            return _of_flag(decoding)
+        case _:
+            return _of_shares(decoding)
+
+
+def _of_flag(decoding: Decoding) -> Headline:
+    share, interval = percent(decoding.estimate[0]), interval_of(decoding, 0)
+    if decoding.detected[0]:
+        return Headline(share, f"yes, {interval}", f"{share} say yes, {interval}: surely more than nobody.")
+    floor = percent(decoding.noise_floor)
+    return Headline(
+        "Not detected",
+        f"yes is under the noise floor of {floor}",
+        f"Whether anybody says yes cannot be told from noise: the estimate is {share}, and under {floor} it may be "
+        "nothing.",
+        False,
+    )
+
+
+def _of_shares(decoding: Decoding) -> Headline:
+    answers = [i for i, role in enumerate(decoding.roles) if role == ANSWER]
+    what = "candidate" if decoding.kind == "string" else "bucket" if decoding.kind == "histogram" else "answer"
+    if not answers:
+        return Headline(
+            "No candidates",
+            "nothing to look for yet",
+            "There are no candidates to look for: strings can only be found among those listed.",
+            False,
+        )
+    detected = decoding.detected
+    found = [i for i in answers if detected[i]]
+    floor = percent(decoding.noise_floor)
+    if not found:
+        return Headline(
+            "None detected",
+            f"of {_several(len(answers), what)}; noise floor {floor}",
+            f"None of the {_several(len(answers), what)} can be told from noise: with these reports it takes a share "
+            f"of about {floor}.",
+            False,
+        )
+    largest = max(found, key=lambda i: float(decoding.estimate[i]))
+    share, value = percent(decoding.estimate[largest]), decoding.values[largest]
+    unseen = len(answers) - len(found)
+    rest = f" The other {unseen:,} may be nothing, or less than about {floor} each." if unseen else ""
+    verb = "is" if len(found) == 1 else "are"
+    return Headline(
+        share,
+        f"{value}, {interval_of(decoding, largest)}",
+        f"{len(found):,} of {_several(len(answers), what)} {verb} detected. The largest is {value} with {share}, "
+        f"{interval_of(decoding, largest)}.{rest}",
+    )
+
+
+def _of_mean(decoding: Decoding) -> Headline:
+    unit = f" {decoding.unit}" if decoding.unit else ""
+    mean, interval = f"{decoding.estimate[0]:,.3g}{unit}", interval_of(decoding, 0)
+    return Headline(mean, f"mean, {interval}", f"The mean is {mean}, {interval}.")
+
+
+def _of_range(decoding: Decoding) -> Headline:
+    middle = decoding.values.index("quantile 0.5")
+    unit = f" {decoding.unit}" if decoding.unit else ""
+    if not np.isfinite(decoding.std_error[middle]):
+        words = "The distribution cannot be estimated from these reports."
+        return Headline("Unknown", "too few reports", words, False)
+    half, interval = f"{decoding.estimate[middle]:,.3g}{unit}", interval_of(decoding, middle)
+    ninth = decoding.values.index("quantile 0.9")
+    tail = f"{decoding.estimate[ninth]:,.3g}{unit}"
+    return Headline(
+        half,
+        f"median, {interval}",
+        f"Half of the answers lie below {half}, {interval}; nine in ten lie below {tail}, "
+        f"{interval_of(decoding, ninth)}.",
+    )
+
+
+def interval_of(decoding: Decoding, i: int) -> str:
+    if decoding.roles[i] == NUMBER:
+        low, high = (f"{end:,.3g}" for end in (decoding.low[i], decoding.high[i]))
+        return f"{low} to {high}{' ' + decoding.unit if decoding.unit else ''}"
+    return f"{percent(decoding.low[i]).removesuffix(' %')} to {percent(decoding.high[i])}"
+
+
+def value_label(value: str, role: str) -> str:
+    """A string that is called like a row of ours is quoted; quantiles are said in words."""
+    if role == ANSWER and value in ("absent", "other"):
+        return f"“{value}”"
+    if value.startswith("quantile ") and role == NUMBER:
+        return {"0.5": "median", "0.25": "lower quartile", "0.75": "upper quartile"}.get(
+            value[9:], f"{100 * float(value[9:]):g} % lie below"
+        )
+    return value
+
+
+def label_of(value: str, role: str) -> str | Html:
+    """The same, with rows that are no answer set apart."""
+    return value_label(value, role) if role in (ANSWER, NUMBER) else el("i", value)
+
+
+def with_code(sentence: str) -> Html:
+    """A sentence with what stands between backticks set as code."""
+    return join(*(el("code", part) if i % 2 else part for i, part in enumerate(sentence.split("`"))))
+
+
+def cell(decoding: Decoding, i: int, x: float) -> str:
+    return number(x) if decoding.roles[i] == NUMBER else percent(x)
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def verdict_in_words(decoding: Decoding, i: int) -> str:
+    """As the table of `hubbub decode` says it; what follows from having been detected is said where it is news."""
+    words = verdict(decoding, i)
+    same = percent(decoding.low_selected[i]), percent(decoding.high_selected[i])
+    if same == (percent(decoding.low[i]), percent(decoding.high[i])):
+        return words.partition(";")[0]
+    return words
+
+
+def periods_in_words(epochs: list[str], every: str) -> str:
+    return f"{len(epochs)} {PERIODS[every]}{'s' * (len(epochs) != 1)}"
+
+
+def epochs_in_words(epochs: list[str] | tuple[str, ...], every: str) -> str:
+    if not epochs:
+        return f"no {PERIODS[every]} yet"
+    if len(epochs) == 1:
+        return f"1 {PERIODS[every]}, {epochs[0]}"
+    return f"{len(epochs)} {PERIODS[every]}s, {epochs[0]} to {epochs[-1]}"

@@ -1,0 +1,132 @@
+"""What was read from a source at one moment: tallies by metric, and what the registry says besides, if anybody does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hubbub.protocol.cadence import epoch_text
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.metric import Definition
+from hubbub.protocol.tally import Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What people agreed to, as the collector's public registry tells it; a tally does not carry it."""
+
+    definition: Definition
+    why: str
+    owner: str
+    expires: str
+    max_values: int
+    hold: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Tallies by name, each definition once, and their fingerprints: what is decoded once need not be again."""
+
+    tallies: Mapping[str, tuple[Tally, ...]]
+    terms: Mapping[str, Terms] = field(default_factory=dict)
+    app: str = ""
+    prints: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """Every metric that was counted, or that the registry asks and nobody has answered yet."""
+        return sorted({*self.tallies, *(terms.definition.name for terms in self.terms.values())})
+
+    @property
+    def num_reports(self) -> int:
+        return sum(tally.num_reports for tallies in self.tallies.values() for tally in tallies)
+
+    def definitions(self, name: str) -> tuple[Definition, ...]:
+        """The definitions of a metric, the one still asked last."""
+        found = {tally.metric.metric_hash: tally.metric for tally in self.tallies.get(name, ())}
+        for terms in self.terms.values():
+            if terms.definition.name == name:
+                found.pop(terms.definition.metric_hash, None)
+                found[terms.definition.metric_hash] = terms.definition
+        return tuple(found.values())
+
+    def terms_of(self, name: str) -> Terms | None:
+        return next((terms for terms in self.terms.values() if terms.definition.name == name), None)
+
+    def epochs(self, name: str) -> list[str]:
+        """The epochs in which a metric was counted, ascending."""
+        found = {(epoch, tally.metric.every) for tally in self.tallies.get(name, ()) for epoch in tally.epochs}
+        return list(dict.fromkeys(epoch_text(every, epoch) for epoch, every in sorted(found)))
+
+    def fingerprint(self, name: str, epoch: str | None = None) -> bytes:
+        """Of exactly the counts that `select` gives."""
+        digest = hashlib.blake2b(digest_size=16)
+        for tally in self.tallies.get(name, ()):
+            digest.update(tally.metric.metric_hash.encode())
+            for number in _chosen(tally, epoch):
+                digest.update(self.prints[tally.metric.metric_hash, number])
+        return digest.digest()
+
+    def select(self, name: str, epoch: str | None = None) -> tuple[Tally, ...]:
+        """The tallies of a metric, of all its epochs or of one."""
+        found = []
+        for tally in self.tallies.get(name, ()):
+            chosen = _chosen(tally, epoch)
+            if len(chosen) == len(tally.epochs):
+                found.append(tally)
+            elif chosen:
+                found.append(Tally(tally.metric, {number: tally.epochs[number] for number in chosen}))
+        return tuple(found)
+
+
+def _chosen(tally: Tally, epoch: str | None) -> list[int]:
+    return [number for number in tally.epochs if epoch is None or epoch_text(tally.metric.every, number) == epoch]
+
+
+def reading_of(tallies: Iterable[Tally], terms: Iterable[Terms] = (), app: str = "") -> Reading:
+    by_name: dict[str, tuple[Tally, ...]] = {}
+    prints: dict[tuple[str, int], bytes] = {}
+    for tally in tallies:
+        by_name[tally.metric.name] = (*by_name.get(tally.metric.name, ()), tally)
+        for epoch, counts in tally.epochs.items():
+            content = repr((epoch, counts.num_reports, counts.bit_counts)).encode()
+            prints[tally.metric.metric_hash, epoch] = hashlib.blake2b(content, digest_size=16).digest()
+    return Reading(
+        tallies=by_name, terms={found.definition.metric_hash: found for found in terms}, app=app, prints=prints
+    )
+
+
+def parse_tallies(body: bytes) -> list[Tally]:
+    """The answer to GET /v1/tallies. Raises `Invalid` for anything else."""
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Invalid(["the collector must answer with JSON; is something else at that address?"]) from None
+    if not isinstance(answer, dict) or not isinstance(answer.get("tallies"), list):
+        raise Invalid(["the collector must answer with tallies; is something else at that address?"])
+    return [Tally.from_json(json.dumps(item)) for item in answer["tallies"]]
+
+
+def parse_terms(body: bytes) -> tuple[str, list[Terms]]:
+    """The answer to GET /v1/metrics: the app and its terms. What cannot be read is left out: it is an addition."""
+    try:
+        answer = json.loads(body)
+        return str(answer["app"]), [_terms(item) for item in answer["metrics"]]
+    except (ValueError, KeyError, TypeError, RecursionError):  # Invalid is a ValueError
+        return "", []
+
+
+def _terms(item: dict[str, Any]) -> Terms:
+    keys = ("name", "kind", "every", "shape", "permanent", "instantaneous")
+    hold = item["hold"]
+    return Terms(
+        definition=Definition.from_json({key: item[key] for key in keys}),
+        why=str(item["why"]),
+        owner=str(item["owner"]),
+        expires=str(item["expires"]),
+        max_values=int(item["max_values"]),
+        hold=None if hold is None else int(hold),
+    )

@@ -1,0 +1,142 @@
+"""Where the numbers come from: a collector, asked over HTTP with its read token, or tally files. Nothing is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import aiohttp
+
+from hubbub.analysis.commands.decode import read_tallies
+from hubbub.dashboard.health import Health, parse_health
+from hubbub.dashboard.settings import Settings
+from hubbub.dashboard.snapshot import Reading, parse_tallies, parse_terms, reading_of
+from hubbub.protocol.invalid import Invalid
+
+_FETCH_ANYWAY = 20
+"""Counts also shrink, when their retention is over: every so often tallies are read though no report has come."""
+
+
+class Gone(Exception):
+    """The source cannot be read now; says why, in words for a page."""
+
+
+class TokenRefused(Exception):
+    """The collector does not take this token."""
+
+
+class Source(Protocol):
+    async def read(self, token: str | None) -> tuple[Reading, Health | None]:
+        """The newest there is. Raises `Gone` or `TokenRefused`."""
+
+    async def close(self) -> None: ...
+
+
+def open_source(settings: Settings) -> Source:
+    if settings.url is None:
+        return FileSource(settings.source, settings.merge)
+    return CollectorSource(settings.url, settings.trust, settings.patience)
+
+
+class CollectorSource:
+    """One collector. Its tallies are fetched only when it has counted something since."""
+
+    def __init__(self, url: str, trust: Path | None, patience: float) -> None:
+        self._url = url
+        context = ssl.create_default_context(cafile=None if trust is None else str(trust))
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=context, limit=4),
+            timeout=aiohttp.ClientTimeout(total=300, connect=patience, sock_read=patience),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        self._reading: Reading | None = None
+        self._counted: tuple[int, int] | None = None
+        self._looks = 0
+        self._body = b""
+
+    async def read(self, token: str | None) -> tuple[Reading, Health | None]:
+        if token is None:
+            raise TokenRefused
+        health = parse_health((await self._get("/metrics", token)).decode("utf-8", "replace"))
+        counted = health.reports, health.stored
+        self._looks += 1
+        if self._reading is None or counted != self._counted or self._looks % _FETCH_ANYWAY == 0:
+            tallies, terms = await self._get("/v1/tallies", token), await self._get("/v1/metrics", None)
+            content = hashlib.blake2b(tallies + b"\0" + terms).digest()
+            if self._reading is None or content != self._body:
+                self._reading = await asyncio.to_thread(_parse, tallies, terms)
+                self._body = content
+            self._counted = counted
+        return self._reading, health
+
+    async def _get(self, path: str, token: str | None) -> bytes:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        try:
+            async with self._session.get(self._url + path, headers=headers, allow_redirects=False) as answer:
+                if answer.status == 401:
+                    raise TokenRefused
+                if answer.status != 200:
+                    raise Gone(f"it answers with status {answer.status}")
+                return await answer.read()
+        except TimeoutError:
+            raise Gone("it does not answer in time") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Gone(_in_words(error)) from None
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+def _parse(tallies: bytes, terms: bytes) -> Reading:
+    try:
+        found = parse_tallies(tallies)
+    except Invalid as error:
+        raise Gone(str(error)) from None
+    app, agreed = parse_terms(terms)
+    return reading_of(found, agreed, app)
+
+
+def _in_words(error: Exception) -> str:
+    match error:
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError():
+            return "its certificate is not trusted here; --trust names one that is"
+        case aiohttp.ClientConnectorDNSError():
+            return "its name cannot be resolved"
+        case aiohttp.ClientConnectorError():
+            return "nothing listens at that address"
+        case aiohttp.ServerDisconnectedError() | ConnectionError():
+            return "it closed the connection"
+    return "the connection failed"
+
+
+class FileSource:
+    """Tally files, read again when one of them has changed."""
+
+    def __init__(self, paths: Sequence[str], merge: bool) -> None:
+        self._paths = tuple(paths)
+        self._merge = merge
+        self._stamp: object = None
+        self._reading: Reading | None = None
+
+    async def read(self, token: str | None) -> tuple[Reading, Health | None]:
+        try:
+            return await asyncio.to_thread(self._read), None
+        except OSError as error:
+            raise Gone(f"{error.filename}: {error.strerror}") from None
+        except Invalid as error:
+            raise Gone(str(error)) from None
+
+    def _read(self) -> Reading:
+        stats = [Path(path).stat() for path in self._paths]
+        stamp = [(stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats]
+        if self._reading is None or stamp != self._stamp:
+            self._reading = reading_of(read_tallies(self._paths, merge=self._merge))
+            self._stamp = stamp
+        return self._reading
+
+    async def close(self) -> None:
+        return None

@@ -1,0 +1,40 @@
+"""How a value is refused: every broken rule at once, each naming the field, the rule and the value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+
+class Invalid(ValueError):
+    """A value that breaks rules. `problems` holds one sentence for each."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def require(problems: Iterable[str]) -> None:
+    """Raise `Invalid` if there is any problem. Constructors pass the generator of their broken rules."""
+    found = tuple(problems)
+    if found:
+        raise Invalid(found)
+
+
+def say(number: Fraction) -> str:
+    """A number as a person would write it: `0.5`, not `1/2`, where decimals can. Never rounded."""
+    text = f"{number.numerator / number.denominator:.12g}"
+    return text if Fraction(text) == number else str(number)
+
+
+def brief(raw: Any) -> str:
+    """A value that someone wrote or sent: short enough to be shown, and harmless to a terminal."""
+    if isinstance(raw, list | dict):
+        return f"a {'list' if isinstance(raw, list) else 'table'} of {len(raw)}"
+    if isinstance(raw, int) and raw.bit_length() > 64:
+        return f"a number of {raw.bit_length()} bits"
+    shown = str(raw) if isinstance(raw, Decimal | date) else ascii(raw)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

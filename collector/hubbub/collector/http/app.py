@@ -1,0 +1,294 @@
+"""The HTTP face: who may ask what, and how answers read. Every request gets words; none can make a 500.
+
+Built on aiohttp's low-level server and a table of routes: an application with middlewares costs about as much as
+counting a batch does. Nothing here is written down about a request; refusals are counted by reason, that is all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from urllib.parse import parse_qs
+
+from aiohttp import HttpVersion11, web
+
+from hubbub.collector.commit import Committer
+from hubbub.collector.export import Wanted, select, tallies, to_json
+from hubbub.collector.http.acknowledgement import Acknowledgements
+from hubbub.collector.http.acknowledgement import body as body_of
+from hubbub.collector.http.connections import Connection
+from hubbub.collector.http.limits import Limits, address_behind, retry_after
+from hubbub.collector.http.openapi import document
+from hubbub.collector.http.tokens import Tokens
+from hubbub.collector.intake import Intake, inflate
+from hubbub.collector.message_layout import ID
+from hubbub.collector.metrics import Measures
+from hubbub.collector.operator_log import Notices
+from hubbub.collector.settings import Settings
+from hubbub.collector.storage.store import Store, Verdict
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.label import facts, words
+from hubbub.protocol.refusal import LATER, PROBLEM_MEDIA_TYPE, Refused
+from hubbub.protocol.registry import Registry
+
+_JSON = "application/json"
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Problem(Exception):
+    """An answer other than 200 that says nothing about a batch: RFC 9457 with no type of its own."""
+
+    def __init__(self, status: int, title: str, detail: str, **headers: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class App:
+    """Answers requests. `draining` is set when the process has been told to stop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        registry: Registry,
+        store: Store,
+        intake: Intake,
+        committer: Committer,
+        limits: Limits,
+        tokens: Tokens,
+        measures: Measures,
+        notices: Notices,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._intake = intake
+        self._committer = committer
+        self._limits = limits
+        self._tokens = tokens
+        self._measures = measures
+        self._notices = notices
+        self._registry = _registry_json(registry)
+        self._acknowledgements = Acknowledgements()
+        self._reading_bytes = 0
+        self.draining = False
+        self._routes: dict[str, dict[str, Handler]] = {
+            "/v1/reports": {"POST": self._reports, "OPTIONS": self._preflight},
+            "/v1/relay": {"POST": self._relay},
+            "/v1/tallies": {"GET": self._tallies},
+            "/v1/metrics": {"GET": self._metrics},
+            "/v1/openapi.json": {"GET": self._openapi},
+            "/metrics": {"GET": self._prometheus},
+            "/healthz": {"GET": self._healthz},
+            "/readyz": {"GET": self._readyz},
+        }
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        connection.busy = True
+        try:
+            return await self._route(request)(request)
+        except Refused as refused:
+            return self._refusal(request, refused)
+        except Problem as problem:
+            return _problem(problem)
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # noqa: BLE001  # a bug of ours; the client is told to come back
+            self._notices.bug(error)
+            self._measures.refused["internal"] += 1
+            return _problem(Problem(500, "Internal error", "something is wrong here, not with the request"))
+        finally:
+            connection.busy = False
+
+    def _route(self, request: web.BaseRequest) -> Handler:
+        path = request.raw_path.partition("?")[0]
+        methods = self._routes.get(path)
+        if methods is None:
+            raise Problem(404, "Not found", f"path must be one of {', '.join(self._routes)}")
+        method = "GET" if request.method == "HEAD" else request.method
+        handler = methods.get(method)
+        if handler is None:
+            allowed = ", ".join(methods)
+            raise Problem(405, "Method not allowed", f"method must be one of {allowed}", Allow=allowed)
+        return handler
+
+    # -- writing
+
+    def _reports(self, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+        if not self._limits.allows(self._sender(request)):
+            raise Refused("rate-limited", "too many requests from one sender")
+        return self._take(request, self._settings.max_batch_bytes, relayed=False)
+
+    def _relay(self, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+        self._authorize(request, "relay")
+        return self._take(request, self._settings.max_relay_bytes, relayed=True)
+
+    async def _take(self, request: web.BaseRequest, limit: int, relayed: bool) -> web.StreamResponse:
+        if self.draining:
+            raise Refused("draining", "the collector is stopping")
+        headers, content = request.headers, request.content
+        if content.is_eof():  # it came with the headers, as small bodies do
+            body = content.read_nowait()
+            if len(body) > limit:
+                raise _too_large(limit, len(body))
+        else:
+            body = await self._slow_body(request, limit)
+        encoding = headers.get("Content-Encoding")
+        if encoding is not None:
+            body = inflate(body, encoding, limit)
+        arrival = self._intake.read(body, headers.get("Content-Type", ""), relayed)
+        verdict = await self._committer.submit(arrival)
+        if verdict is Verdict.ID_REUSED:
+            raise Refused("id-reused", f"batch_id {arrival.message[ID].hex()} has come before with another body")
+        if verdict is Verdict.EPOCH_CLOSED:
+            raise Refused("epoch-closed", "the epoch closed while the batch was on its way")
+        if verdict is Verdict.STORED:
+            self._measures.stored += 1
+            self._measures.reports += arrival.layout.num_reports
+        else:
+            self._measures.duplicates += 1
+        if request.version == HttpVersion11 and request.keep_alive and not self._settings.origins:
+            return self._acknowledgements.answer(verdict, arrival.message[ID])
+        answer = web.Response(body=body_of(verdict, arrival.message[ID]), content_type=_JSON)
+        return self._with_cors(request, answer) if self._settings.origins else answer
+
+    async def _slow_body(self, request: web.BaseRequest, limit: int) -> bytes:
+        if request.content_length is not None and request.content_length > limit:
+            raise _too_large(limit, request.content_length)
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._settings.request_seconds):
+                while not request.content.at_eof():
+                    part = await request.content.readany()
+                    parts.append(part)
+                    size += len(part)
+                    self._reading_bytes += len(part)
+                    if size > limit:
+                        raise _too_large(limit, size)
+                    if self._reading_bytes > self._settings.max_reading_bytes:
+                        raise Refused("queue-full", "too many batches are being received")
+        except (Refused, ConnectionError):
+            raise
+        except TimeoutError:
+            seconds = f"{self._settings.request_seconds:g}"
+            raise Problem(408, "Too slow", f"a body must arrive within {seconds} seconds", Connection="close") from None
+        except Exception as error:  # noqa: BLE001  # whatever aiohttp says of chunks that are none
+            raise Refused("malformed", f"the body cannot be read: {type(error).__name__}") from None
+        finally:
+            self._reading_bytes -= size
+        return b"".join(parts)
+
+    def _sender(self, request: web.BaseRequest) -> bytes:
+        if self._settings.proxies:
+            forwarded = request.headers.get("X-Forwarded-For")
+            return self._limits.name(address_behind(request.remote or "", forwarded, self._settings.proxies))
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        if connection.sender_key is not self._limits.key:
+            connection.sender, connection.sender_key = self._limits.name(request.remote or ""), self._limits.key
+        return connection.sender
+
+    async def _preflight(self, request: web.BaseRequest) -> web.StreamResponse:
+        answer = self._with_cors(request, web.Response(status=204))
+        if "Access-Control-Allow-Origin" in answer.headers:
+            answer.headers["Access-Control-Allow-Methods"] = "POST"
+            answer.headers["Access-Control-Allow-Headers"] = "Content-Type, Content-Encoding"
+            answer.headers["Access-Control-Max-Age"] = "86400"
+        return answer
+
+    def _with_cors(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
+        answer.headers["Vary"] = "Origin"
+        origin = request.headers.get("Origin")
+        if origin in self._settings.origins:
+            answer.headers["Access-Control-Allow-Origin"] = str(origin)
+            answer.headers["Access-Control-Expose-Headers"] = "Retry-After"
+        return answer
+
+    # -- reading
+
+    async def _tallies(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._authorize(request, "read")
+        query = parse_qs(request.raw_path.partition("?")[2], keep_blank_values=True)
+        unknown = sorted(query.keys() - {"metric", "from", "to"})
+        if unknown:
+            raise Problem(400, "Bad request", f"the query may have metric, from and to, got {unknown[0][:40]!a}")
+        try:
+            wanted = Wanted(*(query[name][-1] if name in query else None for name in ("metric", "from", "to")))
+        except Invalid as error:
+            raise Problem(400, "Bad request", str(error)) from None
+        known = {name for metric in self._store.definitions.values() for name in (metric.name, metric.metric_hash)}
+        if wanted.metric is not None and wanted.metric not in known:
+            raise Problem(404, "Not found", f"metric must be one counted here, got {wanted.metric[:80]!a}")
+        cells = await self._committer.call(lambda: select(self._store, wanted))
+        text = await asyncio.to_thread(lambda: to_json(tallies(cells)))
+        return web.Response(text=text, content_type=_JSON)
+
+    async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(body=self._registry, content_type=_JSON)
+
+    async def _openapi(self, request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text=json.dumps(document(), indent=1), content_type=_JSON)
+
+    async def _prometheus(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._authorize(request, "read")
+        return web.Response(text=self._measures.text(self._committer.gauges()), content_type="text/plain")
+
+    async def _healthz(self, request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self.draining:
+            raise Problem(503, "Not ready", "the collector is stopping")
+        if self._committer.disk_low:
+            raise Problem(503, "Not ready", "the disk is nearly full")
+        return web.Response(text="ready\n")
+
+    # -- saying no
+
+    def _authorize(self, request: web.BaseRequest, role: str) -> None:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not self._tokens.allow(token.strip(), role):
+            self._measures.refused["unauthorized"] += 1
+            detail = f"needs the header `Authorization: Bearer` with a token that may {role}; see `hubbub token new`"
+            raise Problem(401, "Unauthorized", detail, WWW_Authenticate="Bearer")
+
+    def _refusal(self, request: web.BaseRequest, refused: Refused) -> web.Response:
+        self._measures.refused[refused.reason] += 1
+        answer = web.Response(
+            text=json.dumps(refused.to_json()), status=refused.status, content_type=PROBLEM_MEDIA_TYPE
+        )
+        if refused.reason in LATER and refused.reason != "metric-unknown":
+            answer.headers["Retry-After"] = str(retry_after(refused.reason))
+        if self._settings.origins:
+            self._with_cors(request, answer)
+        if refused.reason in ("too-large", "draining"):
+            answer.force_close()  # the rest of the body is not worth reading
+        return answer
+
+
+def _problem(problem: Problem) -> web.Response:
+    document = {"type": "about:blank", "title": problem.title, "status": problem.status, "detail": problem.detail}
+    return web.Response(
+        text=json.dumps(document), status=problem.status, content_type=PROBLEM_MEDIA_TYPE, headers=problem.headers
+    )
+
+
+def _too_large(limit: int, size: int) -> Refused:
+    return Refused("too-large", f"a body must have at most {limit} bytes, got {size}")
+
+
+def _registry_json(registry: Registry) -> bytes:
+    """The public registry and its label: what is asked, for anyone to read."""
+    answer = {
+        "app": registry.app,
+        "metrics": [metric.terms_to_json() for metric in registry],
+        "label": facts(registry),
+        "label_in_words": words(registry),
+    }
+    return json.dumps(answer, ensure_ascii=False).encode()

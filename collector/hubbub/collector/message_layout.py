@@ -1,0 +1,301 @@
+"""Where things lie in a message: worked out once for each block table, then looked up.
+
+The installs of one release send the same table: the same metrics, epochs and counts. A `Layout` is what the table
+means, and `Layouts` remembers it by the table's own bytes, so that of all the rules of `protocol.report.unpack` only
+those about the reports themselves are left to be checked for each message. Whatever is not plainly right here goes
+back to `unpack`, whose word is final: this module can make a batch cheap to accept, never acceptable.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.metric import Definition
+from hubbub.protocol.refusal import Refused
+from hubbub.protocol.report import Batch, Block, Report, cohort_bytes, vector_bytes
+
+HEADER_BYTES = 32
+ENTRY_BYTES = 16
+ID = slice(8, 24)
+LENGTH = slice(24, 28)
+CRC = slice(28, 32)
+# What is kept of an accepted batch: its id, a mark that tells bodies apart, the day from which it may be forgotten.
+ID_BYTES = 16
+MARK_BYTES = 4
+DAY_BYTES = 2
+RECORD_BYTES = ID_BYTES + MARK_BYTES + DAY_BYTES
+_LAST_DAY = 0xFFFF
+_TABLES_REMEMBERED = 512
+_LARGEST_REMEMBERED = 1 << 16
+_SMALL = 4096
+_NO_CRC = b"\0\0\0\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The reports of one block: where their cohorts and vectors begin. `level` is set where it fixes the width."""
+
+    metric: Definition
+    epoch: int
+    count: int
+    cohorts_at: int
+    vectors_at: int
+    end: int
+    level: int | None
+
+    @property
+    def regular(self) -> bool:
+        """Whether the table alone says where each vector lies. Trees of several reports are not: levels differ."""
+        return self.metric.kind != "range" or self.level is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """What a block table means. `closes` is the first day on which its batches are too old."""
+
+    columns: tuple[Column, ...]
+    length: int
+    closes: int
+
+    def fits(self, message: bytes) -> bool:
+        """Whether a message with this table is a good one: its length, its crc, and every report possible."""
+        return (
+            len(message) == self.length
+            and message[LENGTH] == self._length_bytes
+            and message[CRC] == crc_of(message).to_bytes(4, "little")
+            and self._possible(message)
+        )
+
+    @cached_property
+    def num_reports(self) -> int:
+        return sum(column.count for column in self.columns)
+
+    @cached_property
+    def one_each(self) -> bool:
+        return self.num_reports == len(self.columns)
+
+    @property
+    def regular(self) -> bool:
+        return all(column.regular for column in self.columns)
+
+    @cached_property
+    def closes_bytes(self) -> bytes:
+        return day_bytes(self.closes)
+
+    @cached_property
+    def _length_bytes(self) -> bytes:
+        return (self.length - HEADER_BYTES).to_bytes(4, "little")
+
+    @cached_property
+    def _possible(self) -> Callable[[bytes], bool]:
+        return _checker(self.columns, self.length)  # made only for a table that comes a second time
+
+
+def day_bytes(day: int) -> bytes:
+    """The day from which a record may go, as a record ends with it."""
+    return min(day, _LAST_DAY).to_bytes(DAY_BYTES, "little")
+
+
+def crc_of(message: bytes) -> int:
+    """The crc that a message ought to have: of all of it, with its own field zero."""
+    return zlib.crc32(memoryview(message)[HEADER_BYTES:], zlib.crc32(message[:28] + _NO_CRC))
+
+
+class Layouts:
+    """The layouts of tables seen lately. A table with a tree metric branches on the level of its report."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Layout | _Branch] = {}
+
+    def find(self, message: bytes) -> Layout | None:
+        found = self._known.get(_table(message))
+        while type(found) is _Branch:
+            if found.at >= len(message):
+                return None
+            found = found.to.get(message[found.at])
+        return found  # type: ignore[return-value]  # a Branch has been followed to its end
+
+    def remember(self, message: bytes, layout: Layout) -> None:
+        if not layout.regular or layout.length > _LARGEST_REMEMBERED:
+            return
+        if len(self._known) >= _TABLES_REMEMBERED:
+            self._known.clear()  # someone sends many tables; the common ones are back at once
+        trees = [column.cohorts_at for column in layout.columns if column.level is not None]
+        if not trees:
+            self._known[_table(message)] = layout
+            return
+        branch = self._known.setdefault(_table(message), _Branch(trees[0]))
+        for at, following in pairwise(trees):
+            assert isinstance(branch, _Branch)
+            branch = branch.to.setdefault(message[at], _Branch(following))
+        assert isinstance(branch, _Branch)
+        branch.to[message[trees[-1]]] = layout
+
+    def forget(self) -> None:
+        self._known.clear()
+
+
+class _Branch:
+    __slots__ = ("at", "to")
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.to: dict[int, Layout | _Branch] = {}
+
+
+def _table(message: bytes) -> bytes:
+    blocks = message[6] | message[7] << 8 if len(message) >= HEADER_BYTES else 0
+    return message[:8] + message[HEADER_BYTES : HEADER_BYTES + ENTRY_BYTES * blocks]
+
+
+def layout_of(batch: Batch, closes: int) -> Layout:
+    """The layout of a message, from the batch that `unpack` read in it."""
+    at = HEADER_BYTES + ENTRY_BYTES * len(batch.blocks)
+    columns = []
+    for block in batch.blocks:
+        vectors_at = at + len(block.cohorts)
+        end = vectors_at + len(block.vectors)
+        level = block.cohorts[0] if block.metric.kind == "range" and block.count == 1 else None
+        columns.append(Column(block.metric, block.epoch, block.count, at, vectors_at, end, level))
+        at = end
+    return Layout(tuple(columns), at, closes)
+
+
+# --- whether a metric can have made these reports -----------------------------------------------------------------
+
+
+def check_block(block: Block) -> None:
+    """What `protocol.report.check_block` says, in the same words, at the speed of numpy."""
+    number = _first_impossible(block)
+    if number is None:
+        return
+    cohort, bits = next(report for i, report in enumerate(block) if i == number)
+    try:
+        Report(block.metric, block.epoch, cohort, bits)
+    except Invalid as error:
+        detail = f"report {number} of metric {block.metric.name}: {error.problems[0]}"
+        raise Refused("report-impossible", detail) from None
+    raise AssertionError(f"report {number} of {block.metric.name} is possible after all")
+
+
+def _first_impossible(block: Block) -> int | None:
+    metric = block.metric
+    cohorts = np.frombuffer(block.cohorts, f"<u{cohort_bytes(metric)}")
+    vectors = np.frombuffer(block.vectors, np.uint8)
+    if metric.kind == "range":  # `unpack` has checked the levels: it had to know the widths
+        sizes = np.array([vector_bytes(metric, level) for level in range(metric.shape.num_cohorts)])
+        ends = np.cumsum(sizes[cohorts])
+        tops = np.array([_unused(metric, level) for level in range(metric.shape.num_cohorts)], np.uint8)
+        bad = (vectors[ends - 1] & tops[cohorts]) != 0
+    else:
+        rows = vectors.reshape(-1, vector_bytes(metric, 0))
+        bad = (rows[:, -1] & np.uint8(_unused(metric, 0))) != 0
+        bad |= cohorts >= metric.shape.num_cohorts
+        if metric.one_hot:
+            bad |= np.bitwise_count(rows).sum(axis=1) != 1
+    return int(bad.argmax()) if bad.any() else None
+
+
+def _unused(metric: Definition, level: int) -> int:
+    """The bits of a vector's last byte that lie beyond its width."""
+    used = (metric.shape.width(level) - 1) % 8 + 1
+    return 0xFF & ~((1 << used) - 1)
+
+
+Check = Callable[[bytes], bool]
+
+
+def _checker(columns: tuple[Column, ...], length: int) -> Check:
+    """A function that says whether all reports of a message are possible, given that it has these columns."""
+    if not all(column.regular for column in columns):
+        return lambda message: False  # only `unpack` can say
+    if length <= _SMALL:
+        return _all_of([_no_forbidden_bits(columns, length), *_small_checks(columns)])
+    return _all_of([check for column in columns for check in _bulk_checks(column)])
+
+
+def _all_of(checks: list[Check]) -> Check:
+    if len(checks) == 1:
+        return checks[0]
+
+    def check_all(message: bytes) -> bool:
+        for check in checks:  # noqa: SIM110  # a generator would cost more than the checks
+            if not check(message):
+                return False
+        return True
+
+    return check_all
+
+
+def _no_forbidden_bits(columns: tuple[Column, ...], length: int) -> Check:
+    """All unused bits, and all cohorts of which only some bits may be set, in one operation on the whole message."""
+    start = columns[0].cohorts_at
+    forbidden = bytearray(length - start)
+    for column in columns:
+        size = vector_bytes(column.metric, column.level or 0)
+        last_bytes = slice(column.vectors_at - start + size - 1, column.end - start, size)
+        forbidden[last_bytes] = bytes([_unused(column.metric, column.level or 0)]) * column.count
+        if _is_power_of_two(column.metric.shape.num_cohorts):
+            cohorts = cohort_bytes(column.metric)
+            outside = (~(column.metric.shape.num_cohorts - 1) & (256**cohorts - 1)).to_bytes(cohorts, "little")
+            forbidden[column.cohorts_at - start : column.vectors_at - start] = outside * column.count
+    mask = int.from_bytes(forbidden, "little")
+    return lambda message: not int.from_bytes(message[start:], "little") & mask
+
+
+def _small_checks(columns: tuple[Column, ...]) -> Iterator[Check]:
+    """What a mask cannot say."""
+    for column in columns:
+        if column.level is None and not _is_power_of_two(column.metric.shape.num_cohorts):
+            yield _cohorts_below(column)
+        if column.metric.one_hot:
+            yield _one_hot(column)
+
+
+def _bulk_checks(column: Column) -> Iterator[Check]:
+    if column.level is None:
+        yield _cohorts_below(column)
+    unused = _unused(column.metric, column.level or 0)
+    size = vector_bytes(column.metric, column.level or 0)
+    if column.metric.one_hot:
+        yield _one_hot(column)
+    if unused:
+        yield _only(slice(column.vectors_at + size - 1, column.end, size), {b for b in range(256) if not b & unused})
+
+
+def _cohorts_below(column: Column) -> Check:
+    limit, at, count = column.metric.shape.num_cohorts, column.cohorts_at, column.count
+    if limit <= 256:
+        return _only(slice(at, column.vectors_at), set(range(limit)))
+    if limit % 256 == 0:  # then only the upper bytes matter
+        return _only(slice(at + 1, column.vectors_at, 2), set(range(limit // 256)))
+    return lambda message: int(np.frombuffer(message, "<u2", count, at).max()) < limit
+
+
+def _one_hot(column: Column) -> Check:
+    at, end, count = column.vectors_at, column.end, column.count
+    if end - at == count:
+        return _only(slice(at, end), {1 << bit for bit in range(8)})
+
+    def check(message: bytes) -> bool:
+        rows = np.frombuffer(message, np.uint8, end - at, at).reshape(count, -1)
+        return bool((np.bitwise_count(rows).sum(axis=1) == 1).all())
+
+    return check
+
+
+def _only(where: slice, allowed: set[int]) -> Check:
+    """Whether bytes at these places are all among those allowed: nothing is left when the allowed are taken out."""
+    out = bytes(sorted(allowed))
+    return lambda message: not message[where].translate(None, out)
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0

@@ -1,0 +1,209 @@
+"""The checkpoint: an SQLite file that says what had been counted when the log stood at one position.
+
+Counters, seen ids and that position change in one transaction, or not at all: that is what makes a replay count
+each batch once. Nothing in the file tells when a batch came, beyond its epoch: ids are sorted before they are written.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hubbub.collector.message_layout import ID_BYTES, MARK_BYTES, RECORD_BYTES
+from hubbub.collector.storage.counting import Cells
+from hubbub.collector.storage.log import START, Position
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.metric import Definition, Metric
+
+SCHEMA_VERSION = 1
+_SCHEMA = """
+create table state (one integer primary key check (one = 1), segment integer, offset integer, day integer) strict;
+create table metrics (metric_hash text primary key, definition text, grace integer, retention_days integer,
+                      sealed_through integer) strict;
+create table counts (metric_hash text, epoch integer, num_reports blob, bit_counts blob,
+                     primary key (metric_hash, epoch)) strict;
+create table ids (closes integer, records blob) strict;
+create index ids_by_day on ids (closes);
+create table kept (metric_hash text, epoch integer, cohorts blob, vectors blob) strict;
+create index kept_by_epoch on kept (metric_hash, epoch);
+"""
+_COUNTS = np.dtype("<i8")
+_KEPT_OF_RECORD = ID_BYTES + MARK_BYTES
+_LONGEST_EPOCH_DAYS = {"day": 1, "week": 7, "month": 31, "once": 31}
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What changed since the last checkpoint, and the log position up to which it is all there is."""
+
+    position: Position
+    day: int
+    cells: Mapping[Key, Cells]
+    ids: tuple[bytes, ...]
+    sealed: Mapping[str, int]
+    kept: tuple[tuple[str, int, bytes, bytes], ...]
+    purged: tuple[Key, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a checkpoint holds. `ids` are lists of records as `Seen.load` takes them."""
+
+    position: Position
+    day: int
+    definitions: Mapping[str, Definition]
+    retention_days: Mapping[str, int]
+    cells: Mapping[Key, Cells]
+    ids: tuple[bytes, ...]
+    sealed: Mapping[str, int]
+
+
+class Checkpoint:
+    """The file. One thread at a time uses it, not always the same."""
+
+    def __init__(self, path: Path) -> None:
+        new = not path.exists()
+        if new:
+            path.touch(mode=0o600)
+        self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare(path)
+        except sqlite3.DatabaseError as error:
+            raise Invalid([f"{path}: must be a collector's checkpoint: {error}"]) from None
+
+    def _prepare(self, path: Path) -> None:
+        # A rollback journal, not a write-ahead log: there a failed sync of the main file can pass unnoticed.
+        self._db.execute("pragma journal_mode = delete")
+        # Extra: a commit is the removal of the journal, and only so is that removal synced too.
+        self._db.execute("pragma synchronous = extra")
+        (version,) = self._db.execute("pragma user_version").fetchone()
+        if version == 0:
+            self._db.executescript(f"begin; {_SCHEMA} pragma user_version = {SCHEMA_VERSION}; commit;")
+        elif version != SCHEMA_VERSION:
+            raise Invalid([f"{path}: schema version must be {SCHEMA_VERSION}, got {version}; use the hubbub it is of"])
+
+    def adopt(self, metrics: Iterable[Metric]) -> None:
+        """Take note of the metrics now counted. Where a grace grew, ids stay as much longer: never too short."""
+        longer = 0
+        with self._transaction():
+            for metric in metrics:
+                row = self._db.execute("select grace from metrics where metric_hash = ?", [metric.metric_hash])
+                (grace,) = row.fetchone() or (metric.grace,)
+                longer = max(longer, (metric.grace - grace) * _LONGEST_EPOCH_DAYS[metric.every])
+                self._db.execute(
+                    "insert into metrics values (?, ?, ?, ?, -1) on conflict do update set "
+                    "grace = excluded.grace, retention_days = excluded.retention_days",
+                    [metric.metric_hash, json.dumps(metric.to_json()), metric.grace, metric.retention_days],
+                )
+            self._db.execute("update ids set closes = closes + ? where ? > 0", [longer, longer])
+
+    def load(self) -> Saved:
+        state = self._db.execute("select segment, offset, day from state").fetchone()
+        segment, offset, day = state or (START.segment, START.offset, 0)
+        rows = self._db.execute(
+            "select metric_hash, definition, retention_days, sealed_through from metrics"
+        ).fetchall()
+        definitions = {row[0]: Definition.from_json(json.loads(row[1])) for row in rows}
+        return Saved(
+            position=Position(segment, offset),
+            day=day,
+            definitions=definitions,
+            retention_days={row[0]: row[2] for row in rows},
+            cells={
+                (metric_hash, epoch): Cells(definitions[metric_hash], _unblob(num_reports), _unblob(bit_counts))
+                for metric_hash, epoch, num_reports, bit_counts in self._db.execute("select * from counts")
+            },
+            ids=tuple(_with_day(closes, records) for closes, records in self._db.execute("select * from ids")),
+            sealed={row[0]: row[3] for row in rows},
+        )
+
+    def save(self, snapshot: Snapshot) -> None:
+        with self._transaction():
+            self._save_counts(snapshot)
+            self._save_position(snapshot)
+
+    def _save_counts(self, snapshot: Snapshot) -> None:
+        self._db.executemany(
+            "insert or replace into counts values (?, ?, ?, ?)",
+            ((*key, _blob(cells.num_reports), _blob(cells.bit_counts)) for key, cells in snapshot.cells.items()),
+        )
+        self._db.executemany("insert into ids values (?, ?)", _by_day(snapshot.ids))
+        self._db.execute("delete from ids where closes <= ?", [snapshot.day])
+        self._db.executemany("insert into kept values (?, ?, ?, ?)", snapshot.kept)
+        self._db.executemany(
+            "update metrics set sealed_through = ? where metric_hash = ?",
+            ((epoch, metric_hash) for metric_hash, epoch in snapshot.sealed.items()),
+        )
+        for table in ("counts", "kept"):
+            self._db.executemany(
+                f"delete from {table} where metric_hash = ? and epoch = ?",  # noqa: S608  # one of two names
+                snapshot.purged,
+            )
+
+    def _save_position(self, snapshot: Snapshot) -> None:
+        self._db.execute(
+            "insert or replace into state values (1, ?, ?, ?)",
+            [snapshot.position.segment, snapshot.position.offset, snapshot.day],
+        )
+
+    def kept_epochs(self) -> list[Key]:
+        """The metrics and epochs of which reports wait to be written to Parquet."""
+        return self._db.execute("select distinct metric_hash, epoch from kept order by 1, 2").fetchall()
+
+    def kept_reports(self, key: Key) -> list[tuple[bytes, bytes]]:
+        query = "select cohorts, vectors from kept where metric_hash = ? and epoch = ?"
+        return self._db.execute(query, key).fetchall()
+
+    def drop_kept(self, key: Key) -> None:
+        self._db.execute("delete from kept where metric_hash = ? and epoch = ?", key)
+
+    def _transaction(self) -> _Transaction:
+        return _Transaction(self._db)
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class _Transaction:
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db.execute("begin immediate")
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is None:
+            self._db.execute("commit")
+        elif self._db.in_transaction:
+            self._db.execute("rollback")
+
+
+def _by_day(ids: Iterable[bytes]) -> list[tuple[int, bytes]]:
+    """Records by the day they may go, sorted: their order must not tell when they came."""
+    days: dict[int, list[bytes]] = {}
+    for entry in ids:
+        days.setdefault(int.from_bytes(entry[_KEPT_OF_RECORD:], "little"), []).append(entry[:_KEPT_OF_RECORD])
+    return [(day, b"".join(sorted(records))) for day, records in days.items()]
+
+
+def _with_day(closes: int, records: bytes) -> bytes:
+    rows = np.frombuffer(records, np.uint8).reshape(-1, _KEPT_OF_RECORD)
+    full = np.empty((len(rows), RECORD_BYTES), np.uint8)
+    full[:, :_KEPT_OF_RECORD] = rows
+    full[:, _KEPT_OF_RECORD:] = np.frombuffer(min(closes, 0xFFFF).to_bytes(2, "little"), np.uint8)
+    return full.tobytes()
+
+
+def _blob(counts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bytes:
+    return counts.astype(_COUNTS).tobytes()
+
+
+def _unblob(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.frombuffer(data, _COUNTS).astype(np.int64)

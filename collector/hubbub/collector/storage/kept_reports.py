@@ -1,0 +1,97 @@
+"""Reports of the metrics with `keep_reports = true`: a Parquet file for each metric and closed epoch, shuffled.
+
+Until its epoch closes a report waits in the checkpoint, saved in the transaction that counts it, so it is kept exactly
+once. A row is a cohort and a bit vector: no batch id, no order, nothing that says which rows came together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.collector.storage.checkpoint import Checkpoint, Key
+from hubbub.collector.storage.log import sync_folder
+from hubbub.protocol.cadence import epoch_text
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.metric import Definition, Metric
+from hubbub.protocol.report import cohort_bytes, vector_bytes
+
+
+def check_can_keep(metrics: Sequence[Metric]) -> None:
+    """Refuse to start if reports are to be kept and cannot be written."""
+    kept = [metric.name for metric in metrics if metric.keep_reports]
+    if kept:
+        try:
+            import_module("pyarrow.parquet")
+        except ModuleNotFoundError:
+            words = f"keep_reports = true ({', '.join(kept)}) needs pyarrow: pip install 'hubbub[parquet]'"
+            raise Invalid([words]) from None
+
+
+def write_closed(
+    checkpoint: Checkpoint, sealed: Mapping[str, int], definitions: Mapping[str, Definition], folder: Path
+) -> None:
+    """Write the files of epochs that have closed. A crash in between writes the same file again, in another order."""
+    for key in checkpoint.kept_epochs():
+        metric_hash, epoch = key
+        if epoch <= sealed.get(metric_hash, -1):
+            _write(path_of(folder, definitions[metric_hash], epoch), definitions[metric_hash], checkpoint, key)
+            checkpoint.drop_kept(key)
+
+
+def path_of(folder: Path, metric: Definition, epoch: int) -> Path:
+    return folder / f"{metric.name}-{metric.metric_hash[:8]}" / f"{epoch_text(metric.every, epoch)}.parquet"
+
+
+def remove(folder: Path, metric: Definition, epoch: int) -> None:
+    """Delete the reports of an epoch whose retention is over."""
+    path_of(folder, metric, epoch).unlink(missing_ok=True)
+
+
+def shuffled(metric: Definition, cohorts: bytes, vectors: bytes) -> tuple[bytes, bytes]:
+    """The same reports in an order that says nothing."""
+    numbers = np.frombuffer(cohorts, f"<u{cohort_bytes(metric)}")
+    rows = _rows(metric, numbers, vectors)
+    order = np.random.default_rng().permutation(len(rows))
+    return numbers[order].tobytes(), b"".join(rows[i] for i in order)
+
+
+def _rows(metric: Definition, cohorts: NDArray[Any], vectors: bytes) -> list[bytes]:
+    if metric.kind == "range":
+        sizes = np.array([vector_bytes(metric, level) for level in range(metric.shape.num_cohorts)])[cohorts]
+    else:
+        sizes = np.full(len(cohorts), vector_bytes(metric, 0))
+    ends = np.cumsum(sizes).tolist()
+    return [vectors[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _write(path: Path, metric: Definition, checkpoint: Checkpoint, key: Key) -> None:
+    parts = checkpoint.kept_reports(key)
+    cohorts, vectors = shuffled(metric, b"".join(part[0] for part in parts), b"".join(part[1] for part in parts))
+    numbers = np.frombuffer(cohorts, f"<u{cohort_bytes(metric)}")
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    table = arrow.table(
+        {
+            "cohort": arrow.array(numbers.astype(np.uint16)),
+            "bits": arrow.array(_rows(metric, numbers, vectors), arrow.binary()),
+        }
+    ).replace_schema_metadata(
+        {"metric_hash": metric.metric_hash, "metric": json.dumps(metric.to_json()), "epoch": str(key[1])}
+    )
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".part")
+    unfinished.touch(mode=0o600)
+    with unfinished.open("wb") as file:
+        parquet.write_table(table, file)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    sync_folder(path.parent)
+    sync_folder(path.parent.parent)

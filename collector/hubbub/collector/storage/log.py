@@ -1,0 +1,263 @@
+"""The segment log: what has been appended and synced survives; a batch is acknowledged only then.
+
+A segment is a file of groups, a group what one sync made durable: a header of its own, then packed messages, each with
+the length and the crc it came with. The crc of a group's header begins with a random salt of the segment: nobody who
+sends messages can put something into one that looks like a header. Segments are filled with zeros ahead of use:
+overwriting is cheaper to sync than growing. All zeros therefore means that nothing has been written there.
+
+Reading back, the first thing that is no whole group ends the last segment: a crash cut it short, and nothing of it
+had been acknowledged. Unless a later group follows: a group is only begun when the one before is durable, so then
+something durable has been damaged, and that, like any damage in an earlier segment, is an error naming the place.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hubbub.collector.message_layout import CRC, HEADER_BYTES, crc_of
+
+_FILE_HEADER = struct.Struct("<8sQ8s")
+_FILE_MAGIC = b"HUBBLOG1"
+_GROUP_MAGIC = b"HUBG"
+_GROUP_BYTES = 12  # magic, length u32, crc u32
+_AHEAD = 1 << 20
+_LARGE = 64 << 10  # a group so large that writing its place twice would cost more than growing the file
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Damaged(Exception):
+    """Durable bytes that are not what was written. The message names file and offset."""
+
+
+class Full(Exception):
+    """The disk took no more; the log is as it was before."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in the log: everything before it is counted in the checkpoint that holds it."""
+
+    segment: int
+    offset: int
+
+
+START = Position(0, 0)
+
+
+class Log:
+    """The open end of the log. One thread appends; an OSError other than a full disk leaves it unusable."""
+
+    def __init__(self, folder: Path, segment: int, segment_bytes: int) -> None:
+        self._folder = folder
+        self._segment_bytes = segment_bytes
+        self._end = self._filled = 0
+        self._begin(segment)
+
+    @property
+    def position(self) -> Position:
+        return Position(self._segment, self._end)
+
+    def append(self, messages: Sequence[bytes]) -> None:
+        """Write a group. It is not durable before `sync`."""
+        length = sum(map(len, messages))
+        if self._end + _GROUP_BYTES + length > self._segment_bytes and self._end > _FILE_HEADER.size:
+            full = self._file
+            self._begin(self._segment + 1)
+            os.close(full)
+        group = b"".join([_group_header(length, self._salt), *messages])
+        try:
+            if len(group) < _LARGE:
+                self._fill_ahead(self._end + len(group))
+            _write(self._file, group, self._end)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self._undo()
+            raise Full(str(error)) from error
+        self._end += len(group)
+        self._filled = max(self._filled, self._end)
+
+    def sync(self) -> None:
+        sync(self._file)
+
+    def drop_before(self, position: Position) -> None:
+        """Delete the segments that a checkpoint has made needless."""
+        for number, path in segments(self._folder):
+            if number < position.segment:
+                path.unlink()
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _begin(self, segment: int) -> None:
+        path = self._folder / _name(segment)
+        salt = os.urandom(8)
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                _write(file, _FILE_HEADER.pack(_FILE_MAGIC, segment, salt), 0)
+            except OSError:
+                os.close(file)
+                path.unlink()
+                raise
+        except OSError as error:
+            if error.errno in FULL:
+                raise Full(str(error)) from error
+            raise
+        os.fsync(file)
+        sync_folder(self._folder)
+        self._file, self._segment, self._salt = file, segment, zlib.crc32(salt)
+        self._end = self._filled = _FILE_HEADER.size
+
+    def _fill_ahead(self, end: int) -> None:
+        if end <= self._filled:
+            return
+        size = min(max(_AHEAD, end - self._filled), max(self._segment_bytes, end) - self._filled)
+        _write(self._file, bytes(size), self._filled)
+        self._filled += size
+
+    def _undo(self) -> None:
+        """Zeros again behind the last good group, by giving the space back. A failure here is an OSError: stop."""
+        os.ftruncate(self._file, self._end)
+        self._filled = self._end
+        os.fsync(self._file)
+
+
+def _name(segment: int) -> str:
+    return f"{segment:010d}.log"
+
+
+def segments(folder: Path) -> list[tuple[int, Path]]:
+    return sorted((int(path.stem), path) for path in folder.glob("*.log"))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group read back: its messages, and the place behind it."""
+
+    messages: tuple[bytes, ...]
+    end: Position
+
+
+def replay(folder: Path, start: Position, cut: bool) -> Iterator[Group]:
+    """The groups after a position. With `cut`, what a crash left behind the last of them is removed from the file.
+
+    Raises `Damaged` where durable bytes have changed or a segment is missing.
+    """
+    found = [(number, path) for number, path in segments(folder) if number >= start.segment]
+    if start != START and (not found or found[0][0] != start.segment):
+        raise Damaged(f"{folder}: segment {_name(start.segment)} must be there, the checkpoint ends in it")
+    for number, path in found:
+        last = number == found[-1][0]
+        if not last and not (folder / _name(number + 1)).exists():
+            raise Damaged(f"{folder}: segment {_name(number + 1)} must be there, between its neighbours")
+        offset = start.offset if number == start.segment else 0
+        yield from _read_segment(path, number, offset, last, cut)
+
+
+def whole_groups(path: Path, number: int) -> bytes:
+    """A segment as far as it can be read: all that was durable before the reading began, and maybe more."""
+    data = path.read_bytes()
+    if len(data) < _FILE_HEADER.size:
+        return b""
+    salt_crc = zlib.crc32(_FILE_HEADER.unpack_from(data)[2])
+    offset = _FILE_HEADER.size
+    while group := _read_group(data, offset, number, salt_crc):
+        offset = group.end.offset
+    return data[:offset]
+
+
+def _read_segment(path: Path, number: int, offset: int, last: bool, cut: bool) -> Iterator[Group]:
+    data = path.read_bytes()
+    magic, named, salt = _FILE_HEADER.unpack(data[: _FILE_HEADER.size].ljust(_FILE_HEADER.size, b"\0"))
+    if (magic, named) != (_FILE_MAGIC, number):
+        if not last or len(data) > _FILE_HEADER.size:  # more than the header is written only once that is durable
+            raise Damaged(f"{path}: offset 0: not the header of segment {number}")
+        if cut:
+            path.unlink()
+        return
+    salt_crc = zlib.crc32(salt)
+    offset = max(offset, _FILE_HEADER.size)
+    while group := _read_group(data, offset, number, salt_crc):
+        offset = group.end.offset
+        yield group
+    if data.count(0, offset) == len(data) - offset:
+        return
+    if not last or _has_group_after(data, offset, salt_crc):
+        raise Damaged(f"{path}: offset {offset}: damaged, though it had been acknowledged")
+    if cut:
+        with path.open("r+b") as file:
+            file.truncate(offset)
+            os.fsync(file.fileno())
+
+
+def _read_group(data: bytes, offset: int, number: int, salt_crc: int) -> Group | None:
+    if not _is_group_header(data, offset, salt_crc):
+        return None
+    at = offset + _GROUP_BYTES
+    end = at + int.from_bytes(data[offset + 4 : offset + 8], "little")
+    messages = []
+    while at < end:
+        after = at + HEADER_BYTES + int.from_bytes(data[at + 24 : at + 28], "little")
+        message = data[at:after]
+        if after > end or not _whole(message):
+            return None
+        messages.append(message)
+        at = after
+    return Group(tuple(messages), Position(number, end))
+
+
+def _whole(message: bytes) -> bool:
+    return message[:4] == b"HUBB" and message[CRC] == crc_of(message).to_bytes(4, "little")
+
+
+def _group_header(length: int, salt_crc: int) -> bytes:
+    start = _GROUP_MAGIC + length.to_bytes(4, "little")
+    return start + zlib.crc32(start, salt_crc).to_bytes(4, "little")
+
+
+def _is_group_header(data: bytes, offset: int, salt_crc: int) -> bool:
+    found = data[offset : offset + _GROUP_BYTES]
+    return len(found) == _GROUP_BYTES and found == _group_header(int.from_bytes(found[4:8], "little"), salt_crc)
+
+
+def _has_group_after(data: bytes, offset: int, salt_crc: int) -> bool:
+    """Whether a later group follows what is broken at `offset`: proof that the broken one had been synced."""
+    at = data.find(_GROUP_MAGIC, offset + 1)
+    while at >= 0:
+        if _is_group_header(data, at, salt_crc):
+            return True
+        at = data.find(_GROUP_MAGIC, at + 1)
+    return False
+
+
+def _write(file: int, data: bytes, at: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(file, view, at)
+        view, at = view[written:], at + written
+
+
+if sys.platform == "darwin":
+    import fcntl
+
+    def sync(file: int) -> None:
+        fcntl.fcntl(file, fcntl.FFULLFSYNC)  # fsync on macOS stops at the drive's cache
+else:
+    sync = os.fdatasync
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names durable that were created or removed."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,266 @@
+"""The store: counters, seen ids and the log behind them. One thread owns it; `commit` is where a batch starts to count.
+
+    commit       look up ids, append the new batches to the log, sync: only now may anyone be told
+    fold         add up what has been committed since the last fold; done in bulk, before anything is read or saved
+    snapshot     all that changed since the last checkpoint, with the log position it belongs to
+    save         that, in one SQLite transaction; another thread may do it
+
+A batch is in the counters exactly once because its id, its counts and the log position that covers it are saved
+together: a restart loads one checkpoint and replays what the log has behind that very position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from time import perf_counter
+
+import numpy as np
+
+from hubbub.collector.catalog import DAY, Catalog, closing_day, day_of, sealed_through
+from hubbub.collector.intake import Arrival
+from hubbub.collector.message_layout import Layout, Layouts, layout_of
+from hubbub.collector.storage.batch_ids import MARK, Seen
+from hubbub.collector.storage.checkpoint import Checkpoint, Key, Snapshot
+from hubbub.collector.storage.counting import Bytes, Cells
+from hubbub.collector.storage.data_dir import Folder
+from hubbub.collector.storage.kept_reports import check_can_keep, remove, shuffled, write_closed
+from hubbub.collector.storage.log import FULL, Full, Log, Position, replay, segments, sync_folder
+from hubbub.protocol.cadence import epoch_start
+from hubbub.protocol.metric import Definition, Metric
+from hubbub.protocol.report import Block, unpack
+
+_FOLD_BYTES = 2 << 20
+_FOLD_REPORTS = 1 << 16  # enough to make the cost of a fold small, few enough for the processor's cache
+_SWEEP_BUCKETS = 200
+_LONGEST_GRACE = 60
+
+
+class Verdict(Enum):
+    """What became of a batch."""
+
+    STORED = "stored"
+    DUPLICATE = "duplicate"
+    ID_REUSED = "id-reused"
+    EPOCH_CLOSED = "epoch-closed"
+
+
+class Store:
+    """A data directory at work: opened, its log's tail replayed, counting. Everything here happens on one thread.
+
+    Without a catalogue it only reads: what was counted can be exported, nothing is added or changed.
+    """
+
+    def __init__(
+        self, folder: Folder, catalog: Catalog | None, clock: Callable[[], float], segment_bytes: int = 64 << 20
+    ) -> None:
+        self.folder = folder
+        self._metrics = () if catalog is None else catalog.metrics
+        self._clock = clock
+        check_can_keep(self._metrics)
+        self.checkpoint = Checkpoint(folder.database)
+        if catalog is not None:
+            self.checkpoint.adopt(catalog.metrics)
+        saved = self.checkpoint.load()
+        counted = {metric.metric_hash: metric for metric in self._metrics}
+        self.definitions: dict[str, Definition] = {**saved.definitions, **counted}
+        self.cells: dict[Key, Cells] = dict(saved.cells)
+        self.seen = Seen()
+        for records in saved.ids:
+            self.seen.load(records)
+        self.sealed: dict[str, int] = dict(saved.sealed)
+        self.day = saved.day
+        self.sync_seconds = 0.0
+        self._retention_days = saved.retention_days
+        self._sweeping = True  # for what closed while nobody was running
+        self._pending: dict[Layout, list[bytes]] = {}
+        self._pending_bytes = self._pending_reports = 0
+        self._dirty: set[Key] = set()
+        self._new_ids: list[bytes] = []
+        self._kept: list[tuple[str, int, bytes, bytes]] = []
+        self._purged: list[Key] = []
+        self._turned = False  # whether a new day has begun that no checkpoint knows of
+        self._replay(saved.position, cut=catalog is not None)
+        if catalog is not None:
+            newest = max((number for number, _ in segments(folder.log)), default=saved.position.segment)
+            self._log = Log(folder.log, newest + 1, segment_bytes)
+            sync_folder(folder.path)  # the checkpoint's own name
+            self.seal()
+
+    # -- counting
+
+    def commit(self, arrivals: Sequence[Arrival]) -> list[Verdict]:
+        """Make batches durable. Returns when they are; raises `Full` with nothing changed, OSError with all lost."""
+        verdicts = [self._judge(arrival) for arrival in arrivals]
+        new = [arrival for arrival, verdict in zip(arrivals, verdicts, strict=True) if verdict is Verdict.STORED]
+        if new:
+            try:
+                self._log.append([arrival.message for arrival in new])
+            except Full:
+                self.seen.forget(arrival.entry for arrival in new)
+                raise
+            started = perf_counter()
+            self._log.sync()
+            self.sync_seconds = perf_counter() - started
+            for arrival in new:
+                self._count(arrival)
+        return verdicts
+
+    def _judge(self, arrival: Arrival) -> Verdict:
+        """What to do with a batch; claims its id if it is to be stored."""
+        if arrival.layout.closes <= self.day:  # its id may be gone: it could be here for the second time
+            return Verdict.EPOCH_CLOSED
+        mark = self.seen.claim(arrival.entry)
+        if mark is None:
+            return Verdict.STORED
+        return Verdict.DUPLICATE if mark == arrival.entry[MARK] else Verdict.ID_REUSED
+
+    def _count(self, arrival: Arrival) -> None:
+        self._new_ids.append(arrival.entry)
+        messages = self._pending.get(arrival.layout)
+        if messages is None:
+            messages = self._pending[arrival.layout] = []
+        messages.append(arrival.message)
+        self._pending_bytes += len(arrival.message)
+        self._pending_reports += arrival.layout.num_reports
+
+    def fold_if_many(self) -> None:
+        if self._pending_bytes >= _FOLD_BYTES or self._pending_reports >= _FOLD_REPORTS:
+            self.fold()
+
+    def fold(self) -> None:
+        """Count what is pending: all reports of one metric and epoch together, whatever batches they came in."""
+        parts: dict[tuple[str, int, int | None], list[tuple[Bytes, Bytes]]] = {}
+        for layout, messages in self._pending.items():
+            stack = np.frombuffer(b"".join(messages), np.uint8).reshape(len(messages), layout.length)
+            for column in layout.columns:
+                cohorts = stack[:, column.cohorts_at : column.vectors_at].reshape(-1)
+                vectors = stack[:, column.vectors_at : column.end].reshape(-1)
+                key = (column.metric.metric_hash, column.epoch, column.level)
+                parts.setdefault(key, []).append((cohorts, vectors))
+        self._pending, self._pending_bytes, self._pending_reports = {}, 0, 0
+        for (metric_hash, epoch, level), pieces in parts.items():
+            cohorts, vectors = (_joined(arrays) for arrays in zip(*pieces, strict=True))
+            self._add(metric_hash, epoch, level, cohorts, vectors)
+
+    def _add(self, metric_hash: str, epoch: int, level: int | None, cohorts: Bytes, vectors: Bytes) -> None:
+        metric, key = self.definitions[metric_hash], (metric_hash, epoch)
+        if key not in self.cells:
+            self.cells[key] = Cells(metric)
+        if level is None:
+            self.cells[key].add(cohorts, vectors)
+        else:
+            self.cells[key].add_level(level, vectors)
+        self._dirty.add(key)
+        if isinstance(metric, Metric) and metric.keep_reports:
+            self._kept.append((*key, *shuffled(metric, cohorts.tobytes(), vectors.tobytes())))
+
+    # -- checkpoints
+
+    @property
+    def unsaved(self) -> bool:
+        return bool(self._new_ids or self._dirty or self._purged or self._turned)
+
+    @property
+    def unsaved_batches(self) -> int:
+        return len(self._new_ids)
+
+    def snapshot(self) -> Snapshot:
+        """What changed, and where the log stands. Call `saved` or `not_saved` with it when that is known."""
+        self.fold()
+        snapshot = Snapshot(
+            position=self._log.position,
+            day=self.day,
+            cells={key: self.cells[key].copy() for key in self._dirty},
+            ids=tuple(self._new_ids),
+            sealed=dict(self.sealed),
+            kept=tuple(self._kept),
+            purged=tuple(self._purged),
+        )
+        self._dirty, self._new_ids, self._kept, self._purged = set(), [], [], []
+        self._turned = False
+        return snapshot
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Write a checkpoint. The one thing here that another thread may do, one at a time."""
+        self.checkpoint.save(snapshot)
+        try:
+            write_closed(self.checkpoint, snapshot.sealed, self.definitions, self.folder.reports)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise  # else what is to be kept stays in the checkpoint until there is room
+        for metric_hash, epoch in snapshot.purged:
+            remove(self.folder.reports, self.definitions[metric_hash], epoch)
+
+    def saved(self, snapshot: Snapshot) -> None:
+        self._log.drop_before(snapshot.position)
+
+    def not_saved(self, snapshot: Snapshot) -> None:
+        self._dirty |= snapshot.cells.keys() & self.cells.keys()
+        self._new_ids = [*snapshot.ids, *self._new_ids]
+        self._kept = [*snapshot.kept, *self._kept]
+        self._purged = [*snapshot.purged, *self._purged]
+        self._turned = True
+
+    # -- time
+
+    def seal(self) -> list[Key]:
+        """Close epochs whose grace has passed, forget counts whose retention has. Says which counts went.
+
+        Ids of closed epochs go too, a few buckets at each call. Nothing of a closed epoch is accepted again, even if
+        the clock is set back or the grace is raised: that it closed is saved.
+        """
+        gone: list[Key] = []
+        day = day_of(self._clock())
+        if day > self.day:
+            self.day, self._sweeping, self._turned = day, True, True
+            for metric in self._metrics:
+                closed = sealed_through(metric, self._clock())
+                self.sealed[metric.metric_hash] = max(closed, self.sealed.get(metric.metric_hash, closed))
+            gone = [key for key in self.cells if self._past_retention(key)]
+            for key in gone:
+                del self.cells[key]
+                self._dirty.discard(key)
+            self._purged += gone
+        if self._sweeping:
+            self._sweeping = not self.seen.sweep(self.day, _SWEEP_BUCKETS)
+        return gone
+
+    def _past_retention(self, key: Key) -> bool:
+        metric_hash, epoch = key
+        end = epoch_start(self.definitions[metric_hash].every, epoch + 1) // DAY
+        return end + self._retention_days[metric_hash] <= self.day
+
+    def close(self) -> None:
+        if self._metrics:
+            self._log.close()
+        self.checkpoint.close()
+
+    # -- opening
+
+    def _replay(self, start: Position, cut: bool) -> None:
+        metrics = {definition.short_hash: definition for definition in self.definitions.values()}
+        layouts = Layouts()
+        for group in replay(self.folder.log, start, cut):
+            for message in group.messages:
+                arrival = Arrival(message, layouts.find(message) or self._layout(message, metrics, layouts))
+                if self.seen.claim(arrival.entry) is None:
+                    self._count(arrival)
+            self.fold_if_many()
+        self.fold()
+
+    def _layout(self, message: bytes, metrics: Mapping[bytes, Definition], layouts: Layouts) -> Layout:
+        batch = unpack(message, metrics, check=lambda block: None)  # its reports were checked when they came
+        layout = layout_of(batch, min(map(_closing_day, batch.blocks)))
+        layouts.remember(message, layout)
+        return layout
+
+
+def _closing_day(block: Block) -> int:
+    if isinstance(block.metric, Metric):
+        return closing_day(block.metric, block.epoch)
+    return epoch_start(block.metric.every, block.epoch + _LONGEST_GRACE + 1) // DAY  # no longer counted: no hurry
+
+
+def _joined(arrays: Sequence[Bytes]) -> Bytes:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

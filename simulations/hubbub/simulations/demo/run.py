@@ -1,0 +1,257 @@
+"""The whole loop, live: a real collector, thousands of installs through the real client, truth beside estimate.
+
+Only the people are made up. The collector is the real command in a process of its own; every install is the real
+client with a state of its own and a clock that runs through the last days in milliseconds; estimates are what an
+analyst would get from the same tallies. The truth is known to the demo alone.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+import webbrowser
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from random import Random
+from typing import TextIO
+
+import numpy as np
+
+from hubbub.analysis.decode import decode
+from hubbub.analysis.render.terminal import PLAIN, Style, style_for
+from hubbub.analysis.result import NUMBER, Decoding
+from hubbub.client import Registry, upload
+from hubbub.collector.export import from_url
+from hubbub.protocol.tally import Tally
+from hubbub.simulations.fleet import DAY, Voyage, run_fleet
+from hubbub.simulations.people.truth import Truth, truth_of
+from hubbub.simulations.population import Crowd, Question, draw_crowd, lognormal, weighted, zipf
+from hubbub.simulations.server import Collector, running_collector, running_dashboard
+
+DAYS = 3
+VANDALS = 25
+LOOK_SECONDS = 1.0
+PAGES = [f"https://{name}.example/" for name in ("news", "mail", "search", "wiki", "maps", "weather", "radio", "chess")]
+CANDIDATES = [*PAGES, "https://nobody.example/", "https://nowhere.example/"]
+
+QUESTIONS = {
+    "dark_theme": Question(draw=weighted([True, False], [0.62, 0.38])),
+    "language": Question(
+        draw=weighted(["python", "javascript", "markdown", "rust", "other"], [34, 26, 18, 12, 10]), absent=0.1
+    ),
+    "homepage": Question(draw=zipf(PAGES, 0.9)),
+    "startup_time": Question(draw=lognormal(2.4, 0.5, 10.0), daily=True),
+    "file_size": Question(draw=lognormal(12.0, 1.6, 1000.0)),
+    "latency": Question(draw=lognormal(14.0, 0.55, 64.0)),
+}
+
+
+def make_crowd(installs: int, seed: int) -> Crowd:
+    return draw_crowd(QUESTIONS, installs, DAYS, seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table: what is true, what was found."""
+
+    metric: str
+    value: str
+    truth: float
+    estimate: float
+    low: float
+    high: float
+    noise_floor: float
+    visible: bool
+    number: bool
+
+    @property
+    def holds(self) -> bool:
+        return self.low <= self.truth <= self.high
+
+
+def run_demo(installs: int, processes: int, seed: int, out: TextIO, once: bool, browser: bool) -> int:
+    """Run it, show it, and leave nothing behind. The dashboard is for those who stay; `once` needs none."""
+    started = time.monotonic()
+    source = files("hubbub.simulations.demo").joinpath("metrics.toml").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as directory:
+        metrics = Path(directory, "metrics.toml")
+        metrics.write_text(source, encoding="utf-8")
+        with running_collector(metrics, Path(directory, "data")) as collector, ExitStack() as beside:
+            screen = Screen(out)
+            screen.say(f"A real collector listens on {collector.url}; its read token is {collector.token}")
+            if not once:
+                url = beside.enter_context(_dashboard(collector, Path(directory)))
+                screen.say(f"Watch the estimates arrive on {url}")
+                if browser:
+                    webbrowser.open(url)
+            screen.say(f"{installs:,} installs of an editor live through the last {DAYS} days, noise and all.\n")
+            crowd = make_crowd(installs, seed)
+            counts = _watch(screen, collector, source, crowd, installs, processes, seed)
+            _vandalise(collector, seed)
+            rows = list(read(collector, source, crowd))
+            screen.show(_table(rows, installs, installs, screen.style))
+            for line in _summary(rows, counts, collector, time.monotonic() - started, once):
+                screen.say(line)
+            if not once:
+                screen.say(f"\nCollector and dashboard ({url}) go on until you press Ctrl-C.")
+                _wait_for_interrupt()
+    return 0
+
+
+def _dashboard(collector: Collector, folder: Path) -> AbstractContextManager[str]:
+    """It knows the token and the candidates: an analyst who runs one for a team would start it the same way."""
+    candidates = folder / "pages.txt"
+    candidates.write_text("\n".join(CANDIDATES), encoding="utf-8")
+    options = ("--candidates", f"homepage={candidates}", "--every", f"{LOOK_SECONDS:g}")
+    return running_dashboard([collector.url], folder, *options, token=collector.token)
+
+
+def _watch(
+    screen: Screen, collector: Collector, source: str, crowd: Crowd, installs: int, processes: int, seed: int
+) -> Counter[str]:
+    """Let the fleet sail and look at the estimates about once a second, as an impatient analyst would."""
+    today = time.time() // DAY * DAY
+    voyage = Voyage(
+        source=source,
+        endpoint=collector.url,
+        start=today - DAYS * DAY,
+        make_crowd=partial(make_crowd, installs, seed),
+    )
+    counts: Counter[str] = Counter()
+    looked = time.monotonic()
+    for home in run_fleet(voyage, installs, processes):
+        counts += home
+        counts["installs"] += home["made"] // (DAYS * len(QUESTIONS))
+        if time.monotonic() - looked >= LOOK_SECONDS and screen.live:
+            rows = list(read(collector, source, crowd))
+            screen.show(_table(rows, counts["installs"], installs, screen.style))
+            looked = time.monotonic()
+    return counts
+
+
+def read(collector: Collector, source: str, crowd: Crowd) -> Iterator[Row]:
+    """What an analyst would read off this collector now, the truth beside it."""
+    tallies = {tally.metric.name: tally for tally in from_url(collector.url, collector.token, {})}
+    for metric in Registry.parse(source):
+        if metric.name in tallies:
+            decoding = _decode(tallies[metric.name])
+            truth = truth_of(decoding, metric, crowd.answers(metric.name))
+            yield from _rows(decoding, truth)
+
+
+def _decode(tally: Tally) -> Decoding:
+    return decode(tally, CANDIDATES if tally.metric.kind == "string" else None)
+
+
+def _rows(decoding: Decoding, truth: Truth) -> Iterator[Row]:
+    detected = decoding.detected
+    for i, (value, role) in enumerate(zip(decoding.values, decoding.roles, strict=True)):
+        leaf = decoding.kind == "range" and role != NUMBER  # 64 leaves would fill the screen; quantiles say more
+        if not leaf and value != "sum" and np.isfinite(truth[i]):
+            yield Row(
+                metric=decoding.metric,
+                value=value,
+                truth=float(truth[i]),
+                estimate=float(decoding.estimate[i]),
+                low=float(decoding.low[i]),
+                high=float(decoding.high[i]),
+                noise_floor=decoding.noise_floor,
+                visible=bool(detected[i]),
+                number=role == NUMBER,
+            )
+
+
+def _vandalise(collector: Collector, seed: int) -> None:
+    """Somebody sends rubbish. It is refused whole, with words, and counts for nothing."""
+    rng = Random(seed)
+    for _ in range(VANDALS):
+        upload.post(collector.url, b"HUBB" + rng.randbytes(60), bytes(16), timeout=10.0)
+
+
+# --- what is shown ------------------------------------------------------------------------------------------------
+
+
+class Screen:
+    """A terminal, on which a table is drawn over the last one; or a file, which gets the last table only."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._height = 0
+        self.live = out.isatty()
+        self.style = style_for(out)
+
+    def say(self, line: str) -> None:
+        print(line, file=self._out, flush=True)
+        self._height = 0
+
+    def show(self, lines: list[str]) -> None:
+        if self.live and self._height:
+            self._out.write(f"\x1b[{self._height}A")
+        end = "\x1b[K\n" if self.live else "\n"
+        self._out.write("".join(line + end for line in lines))
+        self._out.flush()
+        self._height = len(lines)
+
+
+def _table(rows: list[Row], home: int, installs: int, style: Style = PLAIN) -> list[str]:
+    done = home / installs
+    bar = "#" * round(30 * done) + "." * (30 - round(30 * done))
+    lines = [f"[{bar}] {home:,} of {installs:,} installs have reported", ""]
+    header = f"{'metric':<13} {'value':<26} {'truth':>8} {'estimate':>9}   {'95 % interval':<18} {'noise floor':>11}"
+    lines.append(f"  {header}")
+    last = ""
+    for row in rows:
+        first = row.metric != last
+        name, last = (row.metric if first else ""), row.metric
+        interval = f"{_figure(row, row.low)} to {_figure(row, row.high)}"
+        floor = _figure(row, row.noise_floor) if first and not row.number else ""
+        line = (
+            f"  {name:<13} {row.value:<26} {_figure(row, row.truth):>8} {_figure(row, row.estimate):>9}   "
+            f"{interval:<18} {floor:>11}"
+        )
+        if not row.holds:
+            lines.append(style.warning(f"{line}  misses the truth"))
+        elif row.number or row.visible:
+            lines.append(line.rstrip())
+        else:
+            lines.append(style.faint(f"{line}  below the noise floor"))
+    return lines
+
+
+def _figure(row: Row, x: float) -> str:
+    return f"{x:.2f}" if row.number else f"{100 * x:.1f} %"
+
+
+def _summary(rows: list[Row], counts: Counter[str], collector: Collector, seconds: float, once: bool) -> Iterator[str]:
+    holding = sum(row.holds for row in rows)
+    measures = collector.measures()
+    refused = sum(number for name, number in measures.items() if name.startswith("hubbub_rejects_total"))
+    repeated = measures['hubbub_batches_total{status="duplicate"}']
+    yield ""
+    yield f"{holding} of {len(rows)} intervals of 95 % hold the truth. {seconds:.0f} s."
+    yield (
+        f"{counts['sent']:,} reports of {counts['installs']:,} installs were sent, "
+        f"{measures['hubbub_reports_total']:,.0f} counted. "
+        f"{repeated:.0f} messages came twice and count once; {refused:.0f} were rubbish and are refused."
+    )
+    yield "No answer ever left an install: look at one, and at what is asked, with these:"
+    yield ""
+    yield "  hubbub init my-app"  # first: the others need its metrics.toml, which only a checkout would have
+    yield "  hubbub peek homepage https://news.example/ --metrics my-app/metrics.toml"
+    yield "  hubbub label my-app/metrics.toml"
+    if not once:  # there is still a collector to ask
+        yield f"  hubbub export --url {collector.url} --token {collector.token} --out tallies"
+
+
+def _wait_for_interrupt() -> None:
+    try:
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        print(file=sys.stderr)

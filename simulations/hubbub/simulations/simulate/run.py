@@ -1,0 +1,197 @@
+"""One metric, simulated: people with known answers, the tally their installs would leave, what an analyst makes of it.
+
+The fast way draws exact tallies; where installs part in too many ways to be followed as groups, every report is drawn
+instead, as long as there are not too many of them. Either way the result is the law of real clients, and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hubbub.analysis.decode import decode
+from hubbub.analysis.result import Decoding
+from hubbub.client.recorder import is_expired
+from hubbub.protocol.cadence import epoch_of
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.metric import Metric
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.shape import MAX_CELLS
+from hubbub.protocol.tally import Tally
+from hubbub.simulations.people.distribution import Distribution
+from hubbub.simulations.people.histories import MOST_LIVES, Habits, Lives, draw_lives
+from hubbub.simulations.people.truth import Truth, truth_of_counts
+from hubbub.simulations.simulate.clients import client_tallies, first_moment
+from hubbub.simulations.simulate.exact import Progress, Sampled, exact_tally
+from hubbub.simulations.simulate.reports import report_tally
+from hubbub.simulations.simulate.scorecard import Scorecard, score, sentence
+from hubbub.simulations.simulate.slots import TooManyHistories
+
+WAYS = ("tallies", "reports")
+START = 1_767_571_200
+"""Monday 2026-01-05, in seconds since 1970. Simulations begin on a day of their own, so that a seed means the same for
+ever."""
+
+MOST_BITS = 40_000_000_000
+"""Bits of all reports together that are drawn one by one: some minutes."""
+
+_FEWEST_LIVES = 512
+_MOST_WORK = 1 << 27
+_MOST_DECOYS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Setting:
+    """What is simulated. `candidates` are what the analyst looks for, where the metric is of strings."""
+
+    metric: Metric
+    people: Distribution
+    habits: Habits
+    installs: int
+    epochs: int
+    candidates: tuple[str, ...] | None = None
+    start: int = START
+
+    @property
+    def epoch_numbers(self) -> list[int]:
+        """The epochs in which the metric is asked: none after its end."""
+        first = epoch_of(self.metric.every, self.start)
+        return [epoch for epoch in range(first, first + self.epochs) if not is_expired(self.metric, epoch)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outcome:
+    """What came of it."""
+
+    setting: Setting
+    way: str
+    lives: Lives
+    tally: Tally
+    decoding: Decoding
+    truth: Truth
+    card: Scorecard
+
+    @property
+    def sentence(self) -> str:
+        return sentence(self.card, self.decoding, self.truth)
+
+
+def simulate(setting: Setting, seed: int, way: str | None = None, progress: Progress = lambda share: None) -> Outcome:
+    """Draw, decode, judge. The same seed gives the same people, tally and estimates, whatever other metrics do."""
+    epochs = setting.epoch_numbers
+    if not epochs:
+        name, end = setting.metric.name, setting.metric.expires.isoformat()
+        raise Invalid([f"{name}: expires must be after the simulation begins, got {end}; --start sets an earlier day"])
+    rng = np.random.default_rng([seed, *setting.metric.name.encode()])
+    lives = lives_of(setting, rng)
+    used, sampled = _sample(setting, lives, epochs, rng, way, progress)
+    return judge(setting, used, lives, sampled.tally, sampled.stale)
+
+
+def simulate_clients(
+    registry: Registry, settings: Sequence[Setting], seed: int, progress: Progress = lambda share: None
+) -> list[Outcome]:
+    """The same through real clients and a real collector, for a whole registry at once, in the epochs just past.
+
+    The people are those of the seed; the noise is the operating system's. What is stale is not known from outside.
+    """
+    if {setting.metric.name for setting in settings} != set(registry.metrics):
+        raise Invalid(["real clients answer all metrics of a registry, got some of them"])
+    if len(settings) > 1 and (settings[0].habits.away or settings[0].habits.churn):
+        raise Invalid(
+            ["--away and --churn need a registry of one metric for real clients: installs are away as a whole"]
+        )
+    now = time.time()
+    lives = {}
+    for setting in settings:
+        rng = np.random.default_rng([seed, *setting.metric.name.encode()])
+        some = replace(setting.habits, consent=1.0)
+        agreed = max(1, round(setting.installs * setting.habits.consent))
+        lives[setting.metric.name] = lives_of(replace(setting, habits=some, installs=agreed), rng).split()
+    tallies = client_tallies(registry.source, lives, now=now, processes=min(4, os.cpu_count() or 1), progress=progress)
+    return [
+        judge(
+            replace(setting, start=first_moment(setting.metric.every, setting.epochs, now)),
+            "clients",
+            lives[setting.metric.name],
+            tallies[setting.metric.name],
+            float("nan"),
+        )
+        for setting in settings
+    ]
+
+
+def judge(setting: Setting, way: str, lives: Lives, tally: Tally, stale: float) -> Outcome:
+    """Decode as an analyst would, and hold it against the truth."""
+    metric = setting.metric
+    candidates = candidates_of(setting) if metric.kind == "string" else None
+    decoding = decode(tally, candidates)
+    counts = lives.counts()
+    truth = truth_of_counts(decoding, metric, counts, max(len(decoding.epochs), 1))
+    return Outcome(
+        setting=replace(setting, candidates=candidates),
+        way=way,
+        lives=lives,
+        tally=tally,
+        decoding=decoding,
+        truth=truth,
+        card=score(metric, decoding, truth, counts, stale),
+    )
+
+
+def lives_of(setting: Setting, rng: np.random.Generator) -> Lives:
+    """The people's lives as far as this metric hears of them."""
+    shape = setting.metric.shape
+    cells = sum(shape.width(cohort) for cohort in range(shape.num_cohorts))
+    # Lives are dear where cells are many, and where epochs are: a number may be rounded anew in each.
+    most = max(_FEWEST_LIVES, min(MOST_LIVES, MAX_CELLS // 2 // cells, _MOST_WORK // setting.epochs**2))
+    lives = draw_lives(setting.people, setting.habits, setting.installs, len(setting.epoch_numbers), rng, most)
+    return lives.reporting_once() if setting.metric.every == "once" else lives
+
+
+def candidates_of(setting: Setting) -> tuple[str, ...]:
+    """Unless somebody gave a list: every string there is, and as many that nobody holds."""
+    if setting.candidates is not None:
+        return setting.candidates
+    strings = [text for text in setting.people.values if text and "\n" not in text]
+    known = set(strings)
+    decoys = (f"nobody {i}" for i in range(1, min(len(strings), _MOST_DECOYS) + 1))
+    return (*strings, *(text for text in decoys if text not in known))
+
+
+def _sample(
+    setting: Setting,
+    lives: Lives,
+    epochs: Sequence[int],
+    rng: np.random.Generator,
+    way: str | None,
+    progress: Progress,
+) -> tuple[str, Sampled]:
+    ways: dict[str, Callable[..., Sampled]] = {"tallies": exact_tally, "reports": report_tally}
+    if way == "reports":
+        _refuse_too_many(setting, "drawing every report")
+    try:
+        first = way or "tallies"
+        return first, ways[first](setting.metric, lives, epochs, rng, progress)
+    except TooManyHistories as problem:
+        if way == "tallies":
+            raise
+        _refuse_too_many(setting, str(problem))
+        return "reports", report_tally(setting.metric, lives, epochs, rng, progress)
+
+
+def _refuse_too_many(setting: Setting, why: str) -> None:
+    shape = setting.metric.shape
+    widest = max(shape.width(cohort) for cohort in range(shape.num_cohorts))
+    most = MOST_BITS // (widest * setting.epochs)
+    if setting.installs > most:
+        raise Invalid(
+            [
+                f"{setting.metric.name}: {why}; one by one, --installs must be at most {most:,} here, "
+                f"got {setting.installs:,}. Fewer --epochs, less --change or a larger max_values would do as well"
+            ]
+        )

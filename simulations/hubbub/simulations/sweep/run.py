@@ -1,0 +1,203 @@
+"""A grid of settings, each simulated some times: how well it does, what theory says, and the bound nobody beats.
+
+Points are independent, so several processes share them; every point that is done is kept as a line of a file, so that a
+sweep that was interrupted goes on where it was. A point's figures depend on the point alone, never on who computes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from fractions import Fraction
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.metric import Metric
+from hubbub.protocol.registry import best_noise
+from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
+from hubbub.simulations.people.distribution import default_population, parse_population
+from hubbub.simulations.people.histories import Habits
+from hubbub.simulations.simulate.run import Setting, simulate
+from hubbub.simulations.simulate.theory import bound
+
+AXES = ("epsilon", "installs", "change", "bits", "cohorts", "hashes")
+MOST_POINTS = 10_000
+FORMAT = 1
+"""Of the file of results. Raised when figures would no longer be comparable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One setting. `bits`, `cohorts` and `hashes` are of strings, and 0 for other kinds."""
+
+    kind: str
+    epsilon: float
+    permanent: float
+    installs: int
+    change: float = 0.0
+    bits: int = 0
+    cohorts: int = 0
+    hashes: int = 0
+    max_values: int = 3
+    epochs: int = 1
+    population: str = ""
+    repeats: int = 5
+    seed: int = 1
+
+    @property
+    def key(self) -> str:
+        """What tells a point from all others, and is the same in every run."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True)
+
+    @property
+    def metric(self) -> Metric:
+        shape = _shape(self)
+        noise = best_noise(shape, Fraction(str(self.epsilon)), Fraction(str(self.permanent)))
+        return Metric(
+            name="swept",
+            every="day",
+            shape=shape,
+            noise=noise,
+            why="To compare settings",
+            owner="hubbub sweep",
+            expires=date(2100, 1, 1),
+            max_values=min(self.max_values, shape.num_masks),
+        )
+
+    def setting(self) -> Setting:
+        metric = self.metric
+        given, shape = self.population, metric.shape
+        return Setting(
+            metric=metric,
+            people=parse_population(shape, given) if given else default_population(shape),
+            habits=Habits(change=self.change),
+            installs=self.installs,
+            epochs=self.epochs,
+        )
+
+
+def _shape(point: Point) -> Shape:
+    match point.kind:
+        case "flag":
+            return Flag()
+        case "choice":
+            return Choice(choices=tuple(f"choice {i}" for i in range(1, 17)), absent="choice 16")
+        case "mean":
+            return Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0))
+        case "histogram":
+            return Histogram(edges=tuple(Fraction(i) for i in range(9)), buckets_per_report=8)
+        case "range":
+            return Range(low=Fraction(0), high=Fraction(256), num_leaves=256, branching=4)
+    return String(num_bits=point.bits, num_hashes=point.hashes, num_cohorts=point.cohorts)
+
+
+def grid(common: Point, axes: dict[str, Sequence[float]]) -> list[Point]:
+    """Every combination of the values of these axes; each is checked before any is run."""
+    names = list(axes)
+    combinations = list(product(*axes.values()))
+    if len(combinations) > MOST_POINTS:
+        raise Invalid([f"a sweep must have at most {MOST_POINTS:,} points, got {len(combinations):,}"])
+    whole = {"installs", "bits", "cohorts", "hashes"}
+    points = []
+    for values in combinations:
+        given: dict[str, Any] = {n: int(v) if n in whole else float(v) for n, v in zip(names, values, strict=True)}
+        point = replace(common, **given)
+        point = replace(point, permanent=max(point.permanent, point.epsilon))
+        try:
+            point.setting()
+        except Invalid as error:
+            said = ", ".join(f"{name} {value:g}" for name, value in given.items())
+            raise Invalid([f"{said}: {problem}" for problem in error.problems]) from None
+        points.append(point)
+    return points
+
+
+def measure(point: Point) -> dict[str, Any]:
+    """Simulate a point as often as it asks; errors are root mean squares, all else averages."""
+    setting = point.setting()
+    cards = [simulate(setting, point.seed + 1000 * number).card for number in range(point.repeats)]
+    installs = cards[0].reports / max(cards[0].epochs, 1)
+
+    def average(name: str) -> float:
+        return float(np.mean([getattr(card, name) for card in cards]))
+
+    return {
+        "error": float(np.sqrt(np.mean([card.error**2 for card in cards]))),
+        "theory": float(np.sqrt(np.mean([card.theory**2 for card in cards]))),
+        "bound": bound(setting.metric, installs, point.epochs),
+        **{name: average(name) for name in ("found", "missed", "false", "distance", "coverage", "stale")},
+    }
+
+
+Row = dict[str, Any]
+"""A point and its figures, side by side."""
+
+
+def run(points: Sequence[Point], processes: int, results: Path | None) -> Iterator[tuple[Point, Row, bool]]:
+    """Yields every point with its figures as it becomes known, and whether it was known before."""
+    known = _read(results) if results else {}
+    for point in points:
+        if point.key in known:
+            yield point, known[point.key], True
+    left = [point for point in dict.fromkeys(points) if point.key not in known]
+    for point, figures in _measured(left, min(processes, len(left))):
+        if results:
+            _append(results, point, figures)
+        yield point, figures, False
+
+
+def _measured(points: Sequence[Point], processes: int) -> Iterator[tuple[Point, Row]]:
+    if processes <= 1:
+        yield from ((point, measure(point)) for point in points)
+        return
+    context = get_context("spawn")
+    with ProcessPoolExecutor(processes, context, initializer=_leave_interrupts_to_the_parent) as pool:
+        waiting = {pool.submit(measure, point): point for point in points}
+        try:
+            for done in as_completed(waiting):
+                yield waiting[done], done.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _read(path: Path) -> dict[str, Row]:
+    """Points done before. A line torn by a crash is a point not done."""
+    found: dict[str, Row] = {}
+    if not path.exists():
+        return found
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            row = json.loads(line)
+            found[json.dumps(row["point"], sort_keys=True)] = row["figures"]
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def _append(path: Path, point: Point, figures: Row) -> None:
+    line = json.dumps({"point": json.loads(point.key), "figures": figures})
+    with path.open("ab+") as file:
+        file.seek(0, os.SEEK_END)
+        torn = file.tell() > 0 and not _ends_whole(file)
+        file.write((b"\n" if torn else b"") + line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _ends_whole(file: Any) -> bool:
+    file.seek(-1, os.SEEK_END)
+    return bool(file.read(1) == b"\n")
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
