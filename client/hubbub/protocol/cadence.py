@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from typing import Literal
 
-CADENCES = ("once", "day", "week", "month")
+Cadence = Literal["once", "day", "week", "month"]
+CADENCES: tuple[Cadence, ...] = ("once", "day", "week", "month")
 DAY = 86_400
 """Seconds of a day; the epochs of UTC know no leap seconds."""
 

@@ -125,6 +125,7 @@ def optional(read: Reader) -> Reader:
 
 READERS: dict[str, Reader] = {
     "bool": truth,
+    "Cadence": text,
     "date": day,
     "Fraction": number,
     "int": whole_number,
