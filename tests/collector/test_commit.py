@@ -12,9 +12,9 @@ import pytest
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.commit import Committer
 from hubbub.collector.intake import Intake
-from hubbub.collector.metrics import Measures
+from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.settings import Settings
-from hubbub.collector.storage.data_dir import Folder
+from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.store import Store, Verdict
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.report import MEDIA_TYPE, pack
@@ -26,16 +26,16 @@ CATALOG = Catalog(REGISTRY)
 
 class Events:
     def __init__(self):
-        self.seen = []
+        self.told = []
 
     def __getattr__(self, name):
-        return lambda value: self.seen.append((name, value))
+        return lambda value: self.told.append((name, value))
 
 
 @asynccontextmanager
 async def working(folder, **settings):
     """A committer on a real store, whose sync waits until `go` is set."""
-    opened = Folder(folder)
+    opened = DataDir(folder)
     store = Store(opened, CATALOG, lambda: NOW)
     go, sync = threading.Event(), store._log.sync
     store._log.sync = lambda: go.wait(20) and sync()
@@ -43,8 +43,8 @@ async def working(folder, **settings):
     committer = Committer(
         store,
         Settings(metrics=Path("metrics.toml"), min_free_bytes=0, **settings),
-        Measures(),
-        **{name: getattr(events, name) for name in ("failed", "purged", "not_saved", "disk_turned")},
+        CollectorMetrics(),
+        **{name: getattr(events, name) for name in ("on_failed", "on_purged", "on_not_saved", "on_disk_low")},
     )
     try:
         yield committer, store, go, events
@@ -114,8 +114,8 @@ def test_a_failed_sync_tells_everyone_and_is_final(tmp_path):
             assert [getattr(answer, "reason", answer) for answer in answers] == ["draining"] * 3
             with pytest.raises(Refused, match="draining: the store has failed"):
                 committer.submit(third)
-            ((name, error),) = events.seen
-            assert (name, error.errno) == ("failed", 5)
+            ((name, error),) = events.told
+            assert (name, error.errno) == ("on_failed", 5)
 
     asyncio.run(check())
 
@@ -138,12 +138,12 @@ def test_a_checkpoint_without_room_is_tried_again_and_any_other_error_is_final(t
             assert await committer.submit(arrivals(1)[0]) is Verdict.STORED
             for _ in range(60):
                 await asyncio.sleep(0.05)
-                if len(events.seen) == 2:
+                if len(events.told) == 2:
                     break
-            assert [name for name, _ in events.seen] == ["not_saved", "failed"]
+            assert [name for name, _ in events.told] == ["on_not_saved", "on_failed"]
 
     asyncio.run(check())
-    folder = Folder(tmp_path)
+    folder = DataDir(tmp_path)
     store = Store(folder, CATALOG, lambda: NOW)  # the log has what no checkpoint could take
     assert sum(int(cells.num_reports.sum()) for cells in store.cells.values()) == len(REGISTRY)
     store.close()

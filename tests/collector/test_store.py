@@ -8,7 +8,7 @@ import pytest
 
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.intake import Intake
-from hubbub.collector.storage.data_dir import Folder
+from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.store import Store, Verdict
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.refusal import Refused
@@ -32,7 +32,7 @@ class World:
     def open(self, save=True):
         registry = Registry.parse(self.toml)
         catalog = Catalog(registry)
-        folder = Folder(self.path)
+        folder = DataDir(self.path)
         store = Store(folder, catalog, lambda: self.now)
         intake = Intake(catalog, lambda: self.now, store.sealed)
         try:
@@ -77,15 +77,15 @@ def test_ids_go_when_their_epoch_closes_and_the_batch_is_then_refused(tmp_path):
     with world.open() as (store, take, registry):
         message = daily(registry, NOW)
         take(message)
-        assert len(store.seen) == 1
+        assert len(store.batch_ids) == 1
         world.now += 7 * DAY
         store.seal()
-        assert len(store.seen) == 0
+        assert len(store.batch_ids) == 0
         assert take(message) is Verdict.EPOCH_CLOSED
     with world.open() as (store, take, _):
         with pytest.raises(Refused, match="epoch-closed"):
             take(message)
-        assert len(store.seen) == 0
+        assert len(store.batch_ids) == 0
         assert reports(store) == 1
 
 
@@ -184,7 +184,7 @@ def test_a_restart_replays_only_what_no_checkpoint_has(tmp_path):
 
 def test_a_directory_is_used_by_one_process_at_a_time(tmp_path):
     with World(tmp_path).open(), pytest.raises(Invalid, match="must not be in use by another process, got"):
-        Folder(tmp_path)
+        DataDir(tmp_path)
 
 
 def test_another_schema_version_is_refused(tmp_path):

@@ -13,7 +13,7 @@ from hubbub.collector.catalog import Catalog
 from hubbub.collector.export import Wanted, from_data, from_url, write
 from hubbub.collector.http.tokens import ROLES, new_token
 from hubbub.collector.serve import serve, tls_context
-from hubbub.collector.settings import DEFAULTS, FORMS, WORDS, read_settings
+from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, read_settings
 from hubbub.collector.storage.backup import backup, restore
 from hubbub.protocol.invalid import Invalid
 
@@ -23,16 +23,16 @@ def add_collect(parser: ArgumentParser) -> None:
         "Every setting is also a HUBBUB_* variable and a key of the --config file; flags win over variables, variables "
         "over the file.\n\nexample:\n  hubbub collect --metrics metrics.toml --data /var/lib/hubbub --host 0.0.0.0"
     )
-    for name, words in WORDS.items():
+    for name, text in HELP.items():
         default = DEFAULTS[name]
         shown = f" (default {default})" if isinstance(default, int | float | str | Path) else ""
-        parser.add_argument("--" + name.replace("_", "-"), metavar=FORMS[name], help=words + shown)
+        parser.add_argument("--" + name.replace("_", "-"), metavar=METAVARS[name], help=text + shown)
     parser.add_argument("--config", metavar="FILE", help="settings in TOML")
     parser.add_argument("--check", action="store_true", help="check settings, registries and certificate, then exit")
 
 
 def run_collect(arguments: Namespace) -> int:
-    flags = {name: getattr(arguments, name) for name in WORDS}
+    flags = {name: getattr(arguments, name) for name in HELP}
     config = arguments.config or os.environ.get("HUBBUB_CONFIG")
     settings = read_settings(flags, os.environ, Path(config) if config else None)
     if arguments.check:
@@ -40,10 +40,10 @@ def run_collect(arguments: Namespace) -> int:
         tls_context(settings)
         print(f"{settings.metrics}: {len(catalog.registry)} metrics; {len(catalog.metrics)} definitions are counted")
         return 0
-    return serve(settings, say=_say)
+    return serve(settings, say=_print_now)
 
 
-def _say(line: str) -> None:
+def _print_now(line: str) -> None:
     print(line, flush=True)
 
 
@@ -83,15 +83,15 @@ def run_export(arguments: Namespace) -> int:
         print(json.dumps(rows, indent=2))
         return 0
     for path, tally in zip(paths, found, strict=True):
-        epochs, reports = _number(len(tally.epochs), "epoch"), _number(tally.num_reports, "report")
+        epochs, reports = _counted(len(tally.epochs), "epoch"), _counted(tally.num_reports, "report")
         print(f"{path}: {tally.metric.name}, {epochs}, {reports}")
     if not found:
         print("nothing has been counted for that", file=sys.stderr)
     return 0
 
 
-def _number(number: int, of: str) -> str:
-    return f"{number} {of}{'s' * (number != 1)}"
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def add_backup(parser: ArgumentParser) -> None:
@@ -102,7 +102,7 @@ def add_backup(parser: ArgumentParser) -> None:
 
 def run_backup(arguments: Namespace) -> int:
     reports = backup(Path(arguments.data), Path(arguments.out))
-    print(f"{arguments.out}: {_number(reports, 'report')}")
+    print(f"{arguments.out}: {_counted(reports, 'report')}")
     return 0
 
 
@@ -114,7 +114,7 @@ def add_restore(parser: ArgumentParser) -> None:
 
 def run_restore(arguments: Namespace) -> int:
     reports = restore(Path(arguments.backup), Path(arguments.data))
-    print(f"{arguments.data}: {_number(reports, 'report')}")
+    print(f"{arguments.data}: {_counted(reports, 'report')}")
     return 0
 
 

@@ -10,9 +10,9 @@ import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from hubbub.collector.storage.checkpoint import Key
+from hubbub.collector.storage.checkpoint import MetricEpoch
 from hubbub.collector.storage.counting import Cells
-from hubbub.collector.storage.data_dir import Folder
+from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.log import Damaged
 from hubbub.collector.storage.store import Store
 from hubbub.protocol.cadence import epoch_of, epoch_start, parse_epoch
@@ -41,13 +41,13 @@ class Wanted:
         return self._end is None or epoch <= epoch_of(metric.every, self._end)
 
 
-def select(store: Store, wanted: Wanted) -> dict[Key, Cells]:
+def select(store: Store, wanted: Wanted) -> dict[MetricEpoch, Cells]:
     """Copies of the counters wanted, with everything in them that has been acknowledged. On the store's thread."""
     store.fold()
     return {key: cells.copy() for key, cells in store.cells.items() if wanted.has(cells.metric, key[1])}
 
 
-def tallies(cells: Mapping[Key, Cells]) -> list[Tally]:
+def tallies(cells: Mapping[MetricEpoch, Cells]) -> list[Tally]:
     """One tally for each definition, by name; definitions that share a name stay apart."""
     metrics = {metric_hash: counted.metric for (metric_hash, _), counted in cells.items()}
     return [
@@ -63,10 +63,10 @@ def to_json(found: Iterable[Tally]) -> str:
 
 def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> list[Tally]:
     """The tallies in the directory of a collector that is not running."""
-    folder = Folder(data, create=False)
+    data_dir = DataDir(data, create=False)
     try:
         try:
-            store = Store(folder, None, clock)
+            store = Store(data_dir, None, clock)
         except Damaged as error:
             raise Invalid([f"the log is damaged; restore a backup. {error}"]) from None
         try:
@@ -74,7 +74,7 @@ def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> list[Ta
         finally:
             store.close()
     finally:
-        folder.close()
+        data_dir.close()
 
 
 def from_url(url: str, token: str, query: Mapping[str, str | None], trust: Path | None = None) -> list[Tally]:

@@ -26,11 +26,11 @@ ENTRY_BYTES = 16
 ID = slice(8, 24)
 LENGTH = slice(24, 28)
 CRC = slice(28, 32)
-# What is kept of an accepted batch: its id, a mark that tells bodies apart, the day from which it may be forgotten.
+# What is kept of an accepted batch: its id, its crc (it tells bodies with one id apart), the day it may be forgotten.
 ID_BYTES = 16
-MARK_BYTES = 4
+CRC_BYTES = 4
 DAY_BYTES = 2
-RECORD_BYTES = ID_BYTES + MARK_BYTES + DAY_BYTES
+RECORD_BYTES = ID_BYTES + CRC_BYTES + DAY_BYTES
 _LAST_DAY = 0xFFFF
 _TABLES_REMEMBERED = 512
 _LARGEST_REMEMBERED = 1 << 16

@@ -14,7 +14,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from hubbub.collector.storage.data_dir import Folder
+from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.log import Damaged, segments, sync_folder, whole_groups
 from hubbub.collector.storage.store import Store
 from hubbub.protocol.invalid import Invalid
@@ -94,15 +94,15 @@ def _copy(source: Path, out: Path) -> None:
 
 def _verify(data: Path) -> int:
     """Open it as a collector would; the number of reports counted."""
-    folder = Folder(data, create=False)
+    data_dir = DataDir(data, create=False)
     try:
-        store = Store(folder, None, time.time)
+        store = Store(data_dir, None, time.time)
         try:
             return sum(int(cells.num_reports.sum()) for cells in store.cells.values())
         finally:
             store.close()
     finally:
-        folder.close()
+        data_dir.close()
         (data / "lock").unlink()
 
 

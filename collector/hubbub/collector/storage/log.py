@@ -27,16 +27,16 @@ _FILE_HEADER = struct.Struct("<8sQ8s")
 _FILE_MAGIC = b"HUBBLOG1"
 _GROUP_MAGIC = b"HUBG"
 _GROUP_BYTES = 12  # magic, length u32, crc u32
-_AHEAD = 1 << 20
-_LARGE = 64 << 10  # a group so large that writing its place twice would cost more than growing the file
-FULL = (errno.ENOSPC, errno.EDQUOT)
+_FILL_AHEAD_BYTES = 1 << 20
+_LARGE_GROUP_BYTES = 64 << 10  # a group so large that writing its place twice would cost more than growing the file
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Damaged(Exception):
     """Durable bytes that are not what was written. The message names file and offset."""
 
 
-class Full(Exception):
+class DiskFull(Exception):
     """The disk took no more; the log is as it was before."""
 
 
@@ -73,14 +73,14 @@ class Log:
             os.close(full)
         group = b"".join([_group_header(length, self._salt), *messages])
         try:
-            if len(group) < _LARGE:
+            if len(group) < _LARGE_GROUP_BYTES:
                 self._fill_ahead(self._end + len(group))
             _write(self._file, group, self._end)
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in DISK_FULL:
                 raise
             self._undo()
-            raise Full(str(error)) from error
+            raise DiskFull(str(error)) from error
         self._end += len(group)
         self._filled = max(self._filled, self._end)
 
@@ -108,8 +108,8 @@ class Log:
                 path.unlink()
                 raise
         except OSError as error:
-            if error.errno in FULL:
-                raise Full(str(error)) from error
+            if error.errno in DISK_FULL:
+                raise DiskFull(str(error)) from error
             raise
         os.fsync(file)
         sync_folder(self._folder)
@@ -119,7 +119,7 @@ class Log:
     def _fill_ahead(self, end: int) -> None:
         if end <= self._filled:
             return
-        size = min(max(_AHEAD, end - self._filled), max(self._segment_bytes, end) - self._filled)
+        size = min(max(_FILL_AHEAD_BYTES, end - self._filled), max(self._segment_bytes, end) - self._filled)
         _write(self._file, bytes(size), self._filled)
         self._filled += size
 
