@@ -12,7 +12,7 @@ from pathlib import Path
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.export import Wanted, from_data, from_url, write
 from hubbub.collector.http.tokens import ROLES, new_token
-from hubbub.collector.serve import serve, tls_context
+from hubbub.collector.serve import check_aiohttp, serve, tls_context
 from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, read_settings
 from hubbub.collector.storage.backup import backup, restore
 from hubbub.protocol.invalid import Invalid
@@ -36,6 +36,7 @@ def run_collect(arguments: Namespace) -> int:
     config = arguments.config or os.environ.get("HUBBUB_CONFIG")
     settings = read_settings(flags, os.environ, Path(config) if config else None)
     if arguments.check:
+        check_aiohttp()
         catalog = Catalog.load(settings.metrics, settings.older_metrics)
         tls_context(settings)
         print(f"{settings.metrics}: {len(catalog.registry)} metrics; {len(catalog.metrics)} definitions are counted")

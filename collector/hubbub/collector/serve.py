@@ -16,6 +16,7 @@ from aiohttp import web
 
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.commit import Committer
+from hubbub.collector.http.aiohttp_check import check_answers, check_names
 from hubbub.collector.http.app import App
 from hubbub.collector.http.connections import Server
 from hubbub.collector.http.limits import Limits
@@ -37,6 +38,7 @@ _SHUTDOWN_SECONDS = 1.0  # for what aiohttp itself still has to close, once all 
 
 def serve(settings: Settings, say: Callable[[str], None] = print, clock: Callable[[], float] = time.time) -> int:
     """Run a collector until it is told to stop. Raises `Invalid` or OSError at once if it cannot start."""
+    check_aiohttp()
     catalog = Catalog.load(settings.metrics, settings.older_metrics)
     context = tls_context(settings)
     data_dir = DataDir(settings.data)
@@ -50,13 +52,20 @@ def serve(settings: Settings, say: Callable[[str], None] = print, clock: Callabl
         if not data_dir.tokens.exists():
             say(f"Read token, shown this once:  {new_token(data_dir.tokens, 'read', 'first')}")
         tokens = Tokens(data_dir.tokens)
-        with event_loop() as runner:
+        with _event_loop() as runner:
             return runner.run(_serve(settings, catalog, store, tokens, context, say, clock))
     finally:
         data_dir.close()
 
 
-def event_loop() -> asyncio.Runner:
+def check_aiohttp() -> None:
+    """Raise `Invalid` if the installed aiohttp is not one the collector works with."""
+    check_names()
+    with _event_loop() as runner:
+        runner.run(check_answers())
+
+
+def _event_loop() -> asyncio.Runner:
     """uvloop's where it is installed, for it costs less for each request; else Python's own."""
     try:
         import uvloop

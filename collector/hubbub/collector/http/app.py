@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from urllib.parse import parse_qs
 
 from aiohttp import HttpVersion11, web
@@ -17,7 +17,7 @@ from hubbub.collector.commit import Committer
 from hubbub.collector.export import Wanted, select, tallies, to_json
 from hubbub.collector.http.acknowledgement import Acknowledgements
 from hubbub.collector.http.acknowledgement import body as acknowledgement_body
-from hubbub.collector.http.connections import Connection
+from hubbub.collector.http.connections import Connection, Handler
 from hubbub.collector.http.limits import Limits, address_behind, retry_after
 from hubbub.collector.http.openapi import document
 from hubbub.collector.http.tokens import Role, Tokens
@@ -33,8 +33,6 @@ from hubbub.protocol.refusal import LATER, PROBLEM_MEDIA_TYPE, Refused
 from hubbub.protocol.registry import Registry
 
 _JSON = "application/json"
-
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Problem(Exception):
