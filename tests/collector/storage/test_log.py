@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from hubbub.collector.storage.log import START, Damaged, Log, Position, replay, segments
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.report import pack
 from tests.collector.kit import REGISTRY, random_batch
 
@@ -123,3 +124,21 @@ def test_dropping_deletes_only_what_lies_before_the_position(tmp_path):
     log.drop_before(log.position)
     assert [number for number, _ in segments(tmp_path)] == [log.position.segment]
     log.close()
+
+
+@pytest.mark.parametrize("size", [24, 200])
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_segment_of_another_version_is_refused_with_both_versions_and_left_alone(tmp_path, number, size):
+    """It is neither damaged nor torn: also where it is the last, and only a header, it is not removed."""
+    sent = messages(6)
+    write(tmp_path, [sent[:3]])
+    write(tmp_path, [sent[3:]], segment=2)
+    path = dict(segments(tmp_path))[number]
+    path.write_bytes(b"HUBBLOG2" + path.read_bytes()[8:size])
+    with pytest.raises(Invalid) as caught:
+        read(tmp_path)
+    assert caught.value.problems == (
+        f"{path}: log version must be 1, the one this hubbub reads, got 2; run the hubbub that wrote the directory, or "
+        "export its tallies with that one (`hubbub export --data`) and give this one a new directory",
+    )
+    assert path.stat().st_size == size

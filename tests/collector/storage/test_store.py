@@ -1,7 +1,5 @@
 """The store across restarts, days, changed terms: counted once, sealed for good, purged in time."""
 
-import sqlite3
-
 import pytest
 
 from hubbub.collector.catalog import Catalog
@@ -145,19 +143,3 @@ def test_a_restart_replays_only_what_no_checkpoint_has(tmp_path):
 def test_a_directory_is_used_by_one_process_at_a_time(tmp_path):
     with Place(tmp_path).open(), pytest.raises(Invalid, match="must not be in use by another process, got"):
         DataDir(tmp_path)
-
-
-def test_another_schema_version_is_refused(tmp_path):
-    with Place(tmp_path).open():
-        pass
-    db = sqlite3.connect(tmp_path / "store.sqlite")
-    db.execute("pragma user_version = 99")
-    db.close()
-    with pytest.raises(Invalid, match="schema version must be 1, got 99"), Place(tmp_path).open():
-        pass
-
-
-def test_a_file_that_is_no_database_is_refused_in_words(tmp_path):
-    (tmp_path / "store.sqlite").write_bytes(b"hello" * 1000)
-    with pytest.raises(Invalid, match="must be a collector's checkpoint"), Place(tmp_path).open():
-        pass

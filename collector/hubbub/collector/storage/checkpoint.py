@@ -16,7 +16,7 @@ import numpy as np
 
 from hubbub.collector.message_layout import CRC_BYTES, ID_BYTES, RECORD_BYTES
 from hubbub.collector.storage.counting import Cells
-from hubbub.collector.storage.log import START, Position
+from hubbub.collector.storage.log import START, Position, other_version
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition, Metric
 
@@ -69,25 +69,32 @@ class Checkpoint:
     """The file. One thread at a time uses it, not always the same."""
 
     def __init__(self, path: Path) -> None:
-        new = not path.exists()
-        if new:
+        if not path.exists():
             path.touch(mode=0o600)
         self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(path)
         except sqlite3.DatabaseError as error:
+            self._db.close()
             raise Invalid([f"{path}: must be a collector's checkpoint: {error}"]) from None
+        except Invalid:
+            self._db.close()
+            raise
 
     def _prepare(self, path: Path) -> None:
+        # First of all, before anything in the file is changed: is it ours, and of this version?
+        (version,) = self._db.execute("pragma user_version").fetchone()
+        (tables,) = self._db.execute("select count(*) from sqlite_master").fetchone()
+        if version == 0 and tables:
+            raise Invalid([f"{path}: must be a collector's checkpoint, got another program's database"])
+        if version not in (0, SCHEMA_VERSION):
+            raise Invalid([f"{path}: schema version must be {SCHEMA_VERSION}, {other_version(version)}"])
         # A rollback journal, not a write-ahead log: there a failed sync of the main file can pass unnoticed.
         self._db.execute("pragma journal_mode = delete")
         # Extra: a commit is the removal of the journal, and only so is that removal synced too.
         self._db.execute("pragma synchronous = extra")
-        (version,) = self._db.execute("pragma user_version").fetchone()
         if version == 0:
             self._db.executescript(f"begin; {_SCHEMA} pragma user_version = {SCHEMA_VERSION}; commit;")
-        elif version != SCHEMA_VERSION:
-            raise Invalid([f"{path}: schema version must be {SCHEMA_VERSION}, got {version}; use the hubbub it is of"])
 
     def adopt(self, metrics: Iterable[Metric]) -> None:
         """Take note of the metrics now counted. Where a grace grew, ids stay as much longer: never too short."""
