@@ -58,6 +58,11 @@ def test_a_claim_can_be_undone():
     assert all(batch_ids.claim(item) == b"crc-" for item in records)
 
 
+def test_a_day_too_late_for_two_bytes_is_the_last_one_not_an_early_one():
+    assert day_bytes(65_534) == b"\xfe\xff"
+    assert day_bytes(65_535) == day_bytes(70_000) == b"\xff\xff"
+
+
 MEASURE = """
 import os, sys
 from hubbub.collector.message_layout import day_bytes

@@ -8,7 +8,7 @@ import pytest
 from hubbub.collector.export import Wanted, from_data
 from hubbub.collector.storage.backup import backup
 from hubbub.protocol.invalid import Invalid
-from tests.collector.storage.kit import NOW, Place, daily
+from tests.collector.storage.kit import DAY, NOW, Place, daily
 
 ADVICE = (
     "; run the hubbub that wrote the directory, or export its tallies with that one (`hubbub export --data`) "
@@ -43,6 +43,38 @@ def test_the_order_of_saved_ids_does_not_tell_the_order_in_which_batches_came(tm
     (ids,) = rows[0]
     assert ids == sorted(arrived[0]) == sorted(arrived[1])
     assert ids not in arrived
+
+
+def test_ids_are_gone_from_the_file_on_the_day_their_epoch_closes(tmp_path):
+    place = Place(tmp_path)
+    with place.open() as (_, take, registry):
+        take(daily(registry, NOW))
+    for days, kept in ((6, 1), (7, 0)):  # a grace of 6 days
+        place.now = NOW + days * DAY
+        with place.open():
+            pass
+        assert len(saved_ids(tmp_path / "store.sqlite")) == kept
+
+
+def test_a_checkpoint_that_fails_half_way_leaves_the_last_one(tmp_path, monkeypatch):
+    def fail(snapshot):
+        raise RuntimeError("planted")
+
+    with Place(tmp_path).open(save=False) as (store, take, registry):
+        take(daily(registry, NOW))
+        monkeypatch.setattr(store.checkpoint, "_save_position", fail)
+        with pytest.raises(RuntimeError, match="planted"):
+            store.save(store.snapshot())
+    assert sql(tmp_path / "store.sqlite", "select * from counts") == []
+    assert saved_ids(tmp_path / "store.sqlite") == []
+
+
+def test_a_commit_of_the_file_survives_a_power_cut_and_a_failed_sync_is_noticed(tmp_path):
+    """SQLite's own words for it: 3 is `extra`, which also syncs the removal of the journal; no write-ahead log."""
+    with Place(tmp_path).open() as (store, _, _):
+        db = store.checkpoint._db
+        assert db.execute("pragma synchronous").fetchone() == (3,)
+        assert db.execute("pragma journal_mode").fetchone() == ("delete",)
 
 
 @pytest.mark.parametrize("version", [2, 99, -1])

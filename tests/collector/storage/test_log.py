@@ -1,10 +1,13 @@
 """The log gives back what was synced, cuts what a crash left, and refuses what was damaged, naming the place."""
 
+import errno
+import zlib
 from random import Random
 
 import pytest
 
-from hubbub.collector.storage.log import START, Damaged, Log, Position, replay, segments
+from hubbub.collector.storage import log as log_module
+from hubbub.collector.storage.log import START, Damaged, DiskFull, Log, Position, replay, segments
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.report import pack
 from tests.collector.kit import REGISTRY, random_batch
@@ -84,16 +87,43 @@ def test_damage_in_an_earlier_segment_is_an_error(tmp_path):
         read(tmp_path)
 
 
-def test_a_message_cannot_pretend_to_be_a_group(tmp_path):
+@pytest.mark.parametrize("salt", [None, bytes(8)], ids=["no salt", "a salt of zeros"])
+def test_a_message_cannot_pretend_to_be_a_group(tmp_path, salt):
     """Group headers in a sender's bytes do not have the segment's salt: a torn tail is still a torn tail."""
     (good,) = messages(1)
-    forged = b"HUBG" + (100).to_bytes(4, "little") + bytes(4)
+    start = b"HUBG" + (100).to_bytes(4, "little")
+    crc = zlib.crc32(start) if salt is None else zlib.crc32(start, zlib.crc32(salt))
+    forged = start + crc.to_bytes(4, "little")
     ends = write(tmp_path, [[good]])
     ((_, path),) = segments(tmp_path)
     data = bytearray(path.read_bytes())
     data[ends[0].offset + 50 : ends[0].offset + 50 + len(forged)] = forged
     path.write_bytes(data)
     assert read(tmp_path) == [good]
+
+
+def test_a_write_for_which_there_was_no_room_leaves_nothing_behind(tmp_path, monkeypatch):
+    first, second, third = messages(3)
+    log = Log(tmp_path, 1, 1 << 20)
+    log.append([first])
+    log.sync()
+    end, write_all = log.position, log_module._write
+
+    def half(file, data, at):
+        write_all(file, data[: len(data) // 2], at)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log_module, "_write", half)
+        with pytest.raises(DiskFull, match="No space left"):
+            log.append([second])
+    assert log.position == end
+    ((_, path),) = segments(tmp_path)
+    assert path.read_bytes()[end.offset :].strip(b"\0") == b""
+    log.append([third])
+    log.sync()
+    log.close()
+    assert read(tmp_path) == [first, third]
 
 
 def test_a_missing_segment_is_an_error(tmp_path):

@@ -31,7 +31,9 @@ def backup(data: Path, out: Path) -> int:
     unfinished = out.with_name(out.name + ".part")
     for _ in range(_ATTEMPTS):
         shutil.rmtree(unfinished, ignore_errors=True)
-        (unfinished / "log").mkdir(mode=0o700, parents=True)
+        unfinished.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (unfinished, unfinished / "log"):
+            folder.mkdir(mode=0o700)  # each by itself: `parents` would make the first with the mode that umask gives
         try:
             _copy_checkpoint(data / "store.sqlite", unfinished / "store.sqlite")
             _copy_log(data / "log", unfinished / "log")

@@ -85,7 +85,8 @@ def _write(path: Path, metric: Definition, checkpoint: Checkpoint, key: MetricEp
     ).replace_schema_metadata(
         {"metric_hash": metric.metric_hash, "metric": json.dumps(metric.to_json()), "epoch": str(key[1])}
     )
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (path.parent.parent, path.parent):  # each by itself: `parents` ignores the mode
+        folder.mkdir(mode=0o700, exist_ok=True)
     unfinished = path.with_suffix(".part")
     unfinished.touch(mode=0o600)
     with unfinished.open("wb") as file:
