@@ -13,7 +13,7 @@ def ack_before_sync() -> None:
 
 
 def no_dedup() -> None:
-    batch_ids.Seen.claim = lambda self, entry: None
+    batch_ids.BatchIds.claim = lambda self, entry: None
 
 
 def two_transactions() -> None:

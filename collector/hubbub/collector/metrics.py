@@ -9,8 +9,12 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 _BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+CheckpointResult = Literal["saved", "failed"]
 
 
 class Histogram:
@@ -34,14 +38,14 @@ class Histogram:
 
 
 @dataclass(slots=True)
-class Measures:
-    """All of them."""
+class CollectorMetrics:
+    """All that is counted or timed about this process."""
 
     stored: int = 0
     duplicates: int = 0
     reports: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    checkpoints: Counter[str] = field(default_factory=Counter)
+    checkpoints: Counter[CheckpointResult] = field(default_factory=Counter)
     commit_seconds: Histogram = field(default_factory=Histogram)
     sync_seconds: Histogram = field(default_factory=Histogram)
     checkpoint_seconds: Histogram = field(default_factory=Histogram)
@@ -60,7 +64,7 @@ class Measures:
         for reason, number in sorted(self.refused.items()):
             yield f'hubbub_rejects_total{{reason="{reason}"}} {number}'
         yield from _head("hubbub_checkpoints_total", "counter", "checkpoints, by result")
-        for result in ("saved", "failed"):
+        for result in get_args(CheckpointResult):
             yield f'hubbub_checkpoints_total{{result="{result}"}} {self.checkpoints[result]}'
         for name, histogram, words in (
             ("hubbub_commit_seconds", self.commit_seconds, "one group commit: ids, log, sync"),

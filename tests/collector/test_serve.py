@@ -1,6 +1,5 @@
-"""The collector as a service: who may ask what, what it says, how it stops, what it never writes down."""
+"""One process from start to stop: what it needs to start, how it stops, what it never writes down."""
 
-import gzip
 import http.client
 import json
 import shutil
@@ -16,165 +15,14 @@ from random import Random
 
 import pytest
 
-from hubbub.collector.http.limits import Limits, address_behind, sender_of
-from hubbub.collector.http.tokens import Tokens, new_token
-from hubbub.collector.settings import read_settings
-from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.wire import MEDIA_TYPE, pack
 from tests.collector.kit import LAUNCH, REGISTRY, REGISTRY_TOML, Collector, random_batch
 
 METRICS = list(REGISTRY)
 
 
-@pytest.fixture(scope="module")
-def collector(tmp_path_factory):
-    with Collector(tmp_path_factory.mktemp("service"), "--origins", "https://app.example") as running:
-        yield running
-
-
 def batch(seed):
     return pack(random_batch(Random(seed), METRICS, time.time()))
-
-
-def test_the_greeting_has_the_urls_and_the_token_once(collector):
-    assert f"http://127.0.0.1:{collector.port}/v1/reports" in collector.printed
-    assert collector.printed.count(collector.token) == 1
-    assert collector.token not in (collector.data / "tokens").read_text()
-
-
-def test_health_and_registry_are_public_and_the_rest_needs_a_token(collector):
-    assert collector.request("GET", "/healthz")[::2] == (200, b"ok\n")
-    assert collector.request("GET", "/readyz")[::2] == (200, b"ready\n")
-    registry = json.loads(collector.request("GET", "/v1/metrics")[2])
-    assert [metric["name"] for metric in registry["metrics"]] == [metric.name for metric in METRICS]
-    assert registry["label"]["app"] == "org.example.editor"
-    for path in ("/v1/tallies", "/metrics"):
-        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {collector.token}"}):
-            status, answered, body = collector.request("GET", path, **headers)
-            assert (status, answered["WWW-Authenticate"]) == (401, "Bearer")
-            assert "needs the header `Authorization: Bearer` with a token that may read" in json.loads(body)["detail"]
-
-
-def test_paths_and_methods_that_are_not_there_get_words(collector):
-    status, headers, body = collector.request("GET", "/nowhere")
-    assert (status, headers["Content-Type"]) == (404, "application/problem+json; charset=utf-8")
-    assert json.loads(body)["detail"].startswith("path must be one of /v1/reports, ")
-    status, headers, _ = collector.request("DELETE", "/v1/reports")
-    assert (status, headers["Allow"]) == (405, "POST, OPTIONS")
-
-
-def test_tallies_are_asked_for_by_metric_and_period(collector):
-    collector.post(batch(1))
-    assert list(collector.tallies("?metric=homepage")) == ["homepage"]
-    assert set(collector.tallies("?to=2020-W01")) == set()
-    assert set(collector.tallies("?from=2020-01&to=2099-12-31")) == {metric.name for metric in METRICS}
-    for query, status, words in (
-        ("?metric=nothing", 404, "metric must be one counted here, got 'nothing'"),
-        ("?from=soon", 400, "from must be a day, week or month such as 2026-11-16, 2026-W47 or 2026-11, got 'soon'"),
-        ("?since=2026-11", 400, "the query may have metric, from and to, got 'since'"),
-    ):
-        answer = collector.request("GET", "/v1/tallies" + query, Authorization=f"Bearer {collector.token}")
-        assert (answer[0], json.loads(answer[2])["detail"]) == (status, words)
-
-
-def test_compressed_bodies_are_taken_and_bombs_are_not(collector):
-    body = batch(2)
-    assert collector.post(gzip.compress(body), Content_Encoding="gzip")[1]["status"] == "stored"
-    assert collector.post(body)[1]["status"] == "duplicate"
-    status, problem = collector.post(gzip.compress(bytes(50_000_000)), Content_Encoding="gzip")
-    assert (status, problem["type"]) == (413, "urn:hubbub:problem:too-large")
-
-
-def test_a_browser_of_an_allowed_origin_may_send_and_no_other(collector):
-    for origin, allowed in (("https://app.example", "https://app.example"), ("https://evil.example", None)):
-        status, headers, _ = collector.request("OPTIONS", "/v1/reports", Origin=origin)
-        assert (status, headers.get("Access-Control-Allow-Origin")) == (204, allowed)
-        _, headers, _ = collector.request("POST", "/v1/reports", batch(3), Origin=origin, Content_Type=MEDIA_TYPE)
-        assert headers.get("Access-Control-Allow-Origin") == allowed
-
-
-def test_prometheus_is_told_of_batches_rejects_and_latencies(collector):
-    collector.post(b"nonsense")
-    text = collector.get("/metrics").decode()
-    assert 'hubbub_rejects_total{reason="malformed"}' in text
-    for name in (
-        'hubbub_batches_total{status="stored"}',
-        "hubbub_reports_total",
-        "hubbub_queue_batches",
-        "hubbub_disk_free_bytes",
-        "hubbub_seen_ids",
-        'hubbub_commit_seconds_bucket{le="+Inf"}',
-        "hubbub_fsync_seconds_count",
-    ):
-        assert f"\n{name} " in text, name
-
-
-def test_a_sender_over_its_rate_is_told_when_to_come_back(tmp_path):
-    with Collector(tmp_path, "--sender-rate", "0.01", "--sender-burst", "3") as collector:
-        answers = [collector.request("POST", "/v1/reports", b"", Content_Type=MEDIA_TYPE) for _ in range(5)]
-        assert [status for status, _, _ in answers] == [400, 400, 400, 429, 429]
-        assert 30 <= int(answers[-1][1]["Retry-After"]) <= 120
-        assert json.loads(answers[-1][2])["type"] == "urn:hubbub:problem:rate-limited"
-
-
-def test_buckets_refill_and_the_key_rotates():
-    now = 0.0
-    limits = Limits(1.0, 2, lambda: now)
-    sender = limits.name("192.0.2.1")
-    assert [limits.allows(sender) for _ in range(3)] == [True, True, False]
-    now = 1.0
-    assert [limits.allows(sender) for _ in range(2)] == [True, False]
-    key = limits.key
-    now = 3700.0
-    assert limits.allows(sender)
-    assert limits.key != key
-    assert limits.name("192.0.2.1") != sender
-
-
-def test_ipv6_senders_are_their_64_and_proxies_are_believed_only_if_named():
-    assert sender_of("2001:db8::1") == sender_of("2001:db8::2") != sender_of("2001:db8:0:1::1")
-    proxies = read_settings({"metrics": "x", "proxies": "10.0.0.0/8"}, {}, None).proxies
-    assert address_behind("192.0.2.9", "198.51.100.1", proxies) == "192.0.2.9"
-    assert address_behind("10.0.0.1", "203.0.113.5, 198.51.100.1, 10.2.3.4", proxies) == "198.51.100.1"
-    assert address_behind("10.0.0.1", "not an address", proxies) == "10.0.0.1"
-    assert address_behind("10.0.0.1", None, proxies) == "10.0.0.1"
-
-
-def test_tokens_allow_their_role_only_and_can_be_taken_away(tmp_path):
-    path, now = tmp_path / "tokens", 0.0
-    read, relay = new_token(path, "read", "analyst"), new_token(path, "relay", "gateway")
-    tokens = Tokens(path, lambda: now)
-    assert [tokens.allow(token, role) for token in (read, relay, "") for role in ("read", "relay")] == [
-        True, False, False, True, False, False,
-    ]  # fmt: skip
-    path.write_text(path.read_text().splitlines()[1] + "\n")
-    now = 2.0
-    assert not tokens.allow(read, "read")
-    assert tokens.allow(relay, "relay")
-    path.write_text("nonsense\n")
-    with pytest.raises(Invalid, match=r"line 1 must be `read\|relay NAME SHA256`"):
-        Tokens(path)
-    with pytest.raises(Invalid, match="role must be one of read, relay, got 'write'"):
-        new_token(path, "write", "x")
-
-
-def test_flags_win_over_variables_and_variables_over_the_file(tmp_path):
-    config = tmp_path / "collector.toml"
-    config.write_text('metrics = "a.toml"\nport = 1\nhost = "a"\nproxies = ["10.0.0.0/8"]\n')
-    settings = read_settings({"port": "3"}, {"HUBBUB_PORT": "2", "HUBBUB_HOST": "b"}, config)
-    assert (settings.port, settings.host, str(settings.metrics)) == (3, "b", "a.toml")
-    config.write_text('metrics = "a.toml"\nprot = 1\nport = "x"\n')
-    with pytest.raises(Invalid) as caught:
-        read_settings({}, {"HUBBUB_SENDER_RATE": "fast"}, config)
-    assert [problem[:55] for problem in caught.value.problems] == [
-        "config file: prot: no such setting; there are metrics, ",
-        "config file: port: port must be a whole number, got 'x'",
-        "HUBBUB_SENDER_RATE: sender_rate must be a number, got '",
-    ]
-    with pytest.raises(Invalid, match="metrics must be given"):
-        read_settings({}, {}, None)
-    with pytest.raises(Invalid, match=r"port must be in \[0, 65535\], got 70000"):
-        read_settings({"metrics": "x", "port": "70000"}, {}, None)
 
 
 def start_and_fail(*flags: str) -> str:

@@ -1,10 +1,14 @@
 """The log gives back what was synced, cuts what a crash left, and refuses what was damaged, naming the place."""
 
+import errno
+import zlib
 from random import Random
 
 import pytest
 
-from hubbub.collector.storage.log import START, Damaged, Log, Position, replay, segments
+from hubbub.collector.storage import log as log_module
+from hubbub.collector.storage.log import START, Damaged, DiskFull, Log, Position, replay, segments
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.wire import pack
 from tests.collector.kit import REGISTRY, random_batch
 
@@ -83,16 +87,43 @@ def test_damage_in_an_earlier_segment_is_an_error(tmp_path):
         read(tmp_path)
 
 
-def test_a_message_cannot_pretend_to_be_a_group(tmp_path):
+@pytest.mark.parametrize("salt", [None, bytes(8)], ids=["no salt", "a salt of zeros"])
+def test_a_message_cannot_pretend_to_be_a_group(tmp_path, salt):
     """Group headers in a sender's bytes do not have the segment's salt: a torn tail is still a torn tail."""
     (good,) = messages(1)
-    forged = b"HUBG" + (100).to_bytes(4, "little") + bytes(4)
+    start = b"HUBG" + (100).to_bytes(4, "little")
+    crc = zlib.crc32(start) if salt is None else zlib.crc32(start, zlib.crc32(salt))
+    forged = start + crc.to_bytes(4, "little")
     ends = write(tmp_path, [[good]])
     ((_, path),) = segments(tmp_path)
     data = bytearray(path.read_bytes())
     data[ends[0].offset + 50 : ends[0].offset + 50 + len(forged)] = forged
     path.write_bytes(data)
     assert read(tmp_path) == [good]
+
+
+def test_a_write_for_which_there_was_no_room_leaves_nothing_behind(tmp_path, monkeypatch):
+    first, second, third = messages(3)
+    log = Log(tmp_path, 1, 1 << 20)
+    log.append([first])
+    log.sync()
+    end, write_all = log.position, log_module._write
+
+    def half(file, data, at):
+        write_all(file, data[: len(data) // 2], at)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log_module, "_write", half)
+        with pytest.raises(DiskFull, match="No space left"):
+            log.append([second])
+    assert log.position == end
+    ((_, path),) = segments(tmp_path)
+    assert path.read_bytes()[end.offset :].strip(b"\0") == b""
+    log.append([third])
+    log.sync()
+    log.close()
+    assert read(tmp_path) == [first, third]
 
 
 def test_a_missing_segment_is_an_error(tmp_path):
@@ -123,3 +154,21 @@ def test_dropping_deletes_only_what_lies_before_the_position(tmp_path):
     log.drop_before(log.position)
     assert [number for number, _ in segments(tmp_path)] == [log.position.segment]
     log.close()
+
+
+@pytest.mark.parametrize("size", [24, 200])
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_segment_of_another_version_is_refused_with_both_versions_and_left_alone(tmp_path, number, size):
+    """It is neither damaged nor torn: also where it is the last, and only a header, it is not removed."""
+    sent = messages(6)
+    write(tmp_path, [sent[:3]])
+    write(tmp_path, [sent[3:]], segment=2)
+    path = dict(segments(tmp_path))[number]
+    path.write_bytes(b"HUBBLOG2" + path.read_bytes()[8:size])
+    with pytest.raises(Invalid) as caught:
+        read(tmp_path)
+    assert caught.value.problems == (
+        f"{path}: log version must be 1, the one this hubbub reads, got 2; run the hubbub that wrote the directory, or "
+        "export its tallies with that one (`hubbub export --data`) and give this one a new directory",
+    )
+    assert path.stat().st_size == size
