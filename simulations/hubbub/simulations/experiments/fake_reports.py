@@ -22,7 +22,7 @@ DAY = 86_400
 TODAY = 20_000
 NOON = (TODAY + 0.5) * DAY
 
-Fake = tuple[int, int, int]
+FakeReport = tuple[int, int, int]
 """Epoch, cohort and bits, as the attacker writes them."""
 
 
@@ -40,7 +40,7 @@ class Received:
         return ", ".join(self.refused) or "-"
 
 
-def messages_of(metric: Metric, fakes: Sequence[Fake], *, in_one: bool = False) -> list[bytes]:
+def messages_of(metric: Metric, fake_reports: Sequence[FakeReport], *, in_one: bool = False) -> list[bytes]:
     """The messages that carry these reports, one each or all in one. Written by hand: honest code refuses to."""
     blocks = [
         Block(
@@ -49,7 +49,7 @@ def messages_of(metric: Metric, fakes: Sequence[Fake], *, in_one: bool = False) 
             cohort.to_bytes(cohort_bytes(metric), "little"),
             bits.to_bytes(vector_bytes(metric, 0), "little"),
         )
-        for epoch, cohort, bits in fakes
+        for epoch, cohort, bits in fake_reports
     ]
     if in_one:
         joined = Block(
@@ -82,8 +82,8 @@ def _report_in(metric: Metric, message: bytes) -> Report:
     return Report(metric, TODAY, int.from_bytes(body[:size], "little"), int.from_bytes(body[size:], "little"))
 
 
-def unchecked(metric: Metric, fakes: Sequence[Fake]) -> Tally:
+def unchecked(metric: Metric, fake_reports: Sequence[FakeReport]) -> Tally:
     """What believing everything comes to: each report counts, today, in some cohort, in the bits that there are."""
     width = metric.shape.width(0)
     cohorts = metric.shape.num_cohorts
-    return count(metric, [Report(metric, TODAY, c % cohorts, bits & ((1 << width) - 1)) for _, c, bits in fakes])
+    return count(metric, [Report(metric, TODAY, c % cohorts, bits & ((1 << width) - 1)) for _, c, bits in fake_reports])

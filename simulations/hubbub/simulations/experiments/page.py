@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
-from hubbub.simulations.experiments.experiment import Finding, Result
+from hubbub.simulations.experiments.experiment import CheckedPrediction, ExperimentResult
 from hubbub.simulations.experiments.pictures import svg
 
 _NUMBER = re.compile(r"[+−-]?[\d,.]+(e-?\d+)?( ?%| h)?( to [+-]?[\d,.]+ ?%?)?|[\d.]+ in a million|not run|none|-|")
 
 
-def page(results: Sequence[Result], *, seed: int, quick: bool, command: str) -> str:
+def page(results: Sequence[ExperimentResult], *, seed: int, quick: bool, command: str) -> str:
     """The whole page."""
     style = files("hubbub.simulations.experiments").joinpath("report.css").read_text(encoding="utf-8")
     body = "\n".join([*_head(results, quick), *(part for i, r in enumerate(results, 1) for part in _article(i, r))])
@@ -27,7 +27,7 @@ def page(results: Sequence[Result], *, seed: int, quick: bool, command: str) -> 
     )
 
 
-def _head(results: Sequence[Result], quick: bool) -> Iterator[str]:
+def _head(results: Sequence[ExperimentResult], quick: bool) -> Iterator[str]:
     findings = [finding for result in results for finding in result.findings]
     chance = [f.prediction.false_alarm for f in findings if f.prediction.false_alarm > 0]
     met = sum(finding.met for finding in findings)
@@ -63,26 +63,26 @@ def _head(results: Sequence[Result], quick: bool) -> Iterator[str]:
     )
 
 
-def _article(number: int, result: Result) -> Iterator[str]:
-    outcome = result.outcome
+def _article(number: int, result: ExperimentResult) -> Iterator[str]:
+    output = result.output
     met = sum(finding.met for finding in result.findings)
     yield f'<article id="{result.name}">\n<h2>{number}. {escape(result.title)}</h2>'
     yield f'<p class="question">{_text(result.question)}</p>'
     yield f'<p class="verdict">{_words(met, len(result.findings))}</p>'
     setting = "".join(f"<div><dt>{escape(k)}</dt><dd>{_text(v)}</dd></div>" for k, v in result.setting.items())
     yield f"<dl>{setting}</dl>"
-    picture = svg(outcome.chart, result.name, outcome.caption)
-    yield f"<figure>{picture}<figcaption>{_text(outcome.caption)}</figcaption></figure>"
-    yield f'<div class="scroll">{_table(outcome.columns, outcome.rows)}</div>'
+    picture = svg(output.chart, result.name, output.caption)
+    yield f"<figure>{picture}<figcaption>{_text(output.caption)}</figcaption></figure>"
+    yield f'<div class="scroll">{_table(output.columns, output.rows)}</div>'
     yield "<h3>What it means</h3>"
-    yield from (f"<p>{_text(words)}</p>" for words in outcome.meaning)
+    yield from (f"<p>{_text(words)}</p>" for words in output.meaning)
     yield "<h3>Predicted, then found</h3>"
     yield _findings(result.findings)
-    if outcome.published:
+    if output.published:
         yield "<h3>Beside the published figures</h3>"
         yield _compared(
             ("figure", "published", "here", "why they agree or differ"),
-            [(p.what, p.theirs, p.ours, p.why) for p in outcome.published],
+            [(p.what, p.theirs, p.ours, p.why) for p in output.published],
         )
     yield f'<p class="source">Source: {_text(result.source)}.</p>\n</article>'
 
@@ -93,7 +93,7 @@ def _words(met: int, total: int) -> str:
     return f'<span class="missed">✗ {total - met} of {total} figures were not found where they were predicted.</span>'
 
 
-def _score(result: Result) -> str:
+def _score(result: ExperimentResult) -> str:
     met, total = sum(finding.met for finding in result.findings), len(result.findings)
     return f'<span class="{"met" if result.met else "missed"}">{"✓" if result.met else "✗"} {met} of {total}</span>'
 
@@ -113,7 +113,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _findings(findings: Iterable[Finding]) -> str:
+def _findings(findings: Iterable[CheckedPrediction]) -> str:
     rows = "".join(
         f'<tr><td>{_text(f.prediction.what)}<span class="why">{_text(f.prediction.why)}</span></td>'
         f'<td class="number" data-label="predicted">{_text(f.prediction.expected)}</td>'
@@ -125,7 +125,7 @@ def _findings(findings: Iterable[Finding]) -> str:
     return f'<table class="compared"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
-def _verdict(finding: Finding) -> str:
+def _verdict(finding: CheckedPrediction) -> str:
     return '<span class="met">✓ as predicted</span>' if finding.met else '<span class="missed">✗ not met</span>'
 
 

@@ -17,13 +17,13 @@ from hubbub.protocol.encoding import ABSENT as SILENCE
 from hubbub.protocol.encoding import encode
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
-from hubbub.simulations.people.histories import AWAY, Index, Lives
+from hubbub.simulations.people.histories import AWAY, Histories, Index
 
 NOWHERE = -1
 """In place of a position: the mask has no bit there. In place of a key: nothing is asked."""
 
 
-class Asked(NamedTuple):
+class CohortMasks(NamedTuple):
     """One cohort: `keys[r, e]` is the mask that each of `installs[r]` encodes in epoch e, or `NOWHERE` if it does not
     run; `where[key]` holds the positions of that mask's bits, `NOWHERE` for those it lacks."""
 
@@ -33,29 +33,29 @@ class Asked(NamedTuple):
     where: Index
 
 
-class Masks(NamedTuple):
+class ValueMasks(NamedTuple):
     """The masks of some values in one cohort: the key of each, that of silence last, and where each key has bits."""
 
     keys: Index
     where: Index
 
 
-def asked_by_cohort(metric: Definition, lives: Lives, rng: np.random.Generator) -> Iterator[Asked]:
+def masks_by_cohort(metric: Definition, histories: Histories, rng: np.random.Generator) -> Iterator[CohortMasks]:
     """Every install joins a cohort by itself. Cohorts come one after the other: no more than one is held."""
     if isinstance(metric.shape, Mean):
-        yield _ends(metric.shape, lives, rng)
+        yield _ends(metric.shape, histories, rng)
         return
-    rows = _rows_of(metric.shape, lives.values)
+    rows = _rows_of(metric.shape, histories.values)
     num_cohorts = metric.shape.num_cohorts
-    left = lives.installs
+    left = histories.installs
     for cohort in range(num_cohorts):
         here = left if cohort == num_cohorts - 1 else rng.binomial(left, 1 / (num_cohorts - cohort))
         left = left - here
-        lived = np.flatnonzero(here)
+        present = np.flatnonzero(here)
         masks = masks_of(metric.shape, rows, cohort)
-        answers = lives.answers[lived]
+        answers = histories.answers[present]
         keys = np.where(answers == AWAY, NOWHERE, masks.keys[answers])  # ABSENT = -1 is the last of them
-        yield Asked(cohort, keys, here[lived], masks.where)
+        yield CohortMasks(cohort, keys, here[present], masks.where)
 
 
 def symbol_of(shape: Shape, value: Any) -> int | None:
@@ -81,7 +81,7 @@ def _rows_of(shape: Shape, values: Sequence[Any]) -> Index:
     return np.array([NOWHERE if symbol is None else symbol for symbol in symbols], dtype=np.int64)
 
 
-def masks_of(shape: Shape, rows: Index, cohort: int) -> Masks:
+def masks_of(shape: Shape, rows: Index, cohort: int) -> ValueMasks:
     match shape:
         case Flag():
             where = rows - 1
@@ -100,24 +100,24 @@ def masks_of(shape: Shape, rows: Index, cohort: int) -> Masks:
             several = np.sort(rows[cohort * num_hashes : (cohort + 1) * num_hashes], axis=0).T
             several = np.concatenate([several, np.full((1, num_hashes), NOWHERE)])
             distinct, keys = np.unique(several, axis=0, return_inverse=True)
-            return Masks(keys.reshape(-1), distinct)
+            return ValueMasks(keys.reshape(-1), distinct)
         case _:
             raise AssertionError("unreachable: a mean has no masks but its ends")
-    return Masks(where + 1, np.arange(-1, shape.width(cohort))[:, np.newaxis])
+    return ValueMasks(where + 1, np.arange(-1, shape.width(cohort))[:, np.newaxis])
 
 
-def _ends(shape: Mean, lives: Lives, rng: np.random.Generator) -> Asked:
+def _ends(shape: Mean, histories: Histories, rng: np.random.Generator) -> CohortMasks:
     """Alpha-point rounding: a number is rounded up iff the install's alpha reaches 1 - its place in the range.
 
-    The thresholds of one life cut [0, 1) into pieces; in which of them alpha lies says how every epoch is rounded.
+    The thresholds of one history cut [0, 1) into pieces; in which of them alpha lies says how every epoch is rounded.
     """
     low, high = float(shape.low), float(shape.high)
-    numbers = np.clip(np.array([*lives.values, float(shape.absent)], dtype=np.float64), low, high)
-    threshold = np.where(lives.answers == AWAY, 1.0, 1 - (numbers[lives.answers] - low) / (high - low))
+    numbers = np.clip(np.array([*histories.values, float(shape.absent)], dtype=np.float64), low, high)
+    threshold = np.where(histories.answers == AWAY, 1.0, 1 - (numbers[histories.answers] - low) / (high - low))
     ends = np.ones((len(threshold), 1))
     pieces = np.concatenate([0 * ends, np.sort(threshold, axis=1), ends], axis=1)
-    installs = rng.multinomial(lives.installs, np.diff(pieces, axis=1))
-    life, piece = np.nonzero(installs)
-    rounded_up = pieces[life, piece][:, np.newaxis] >= threshold[life]
-    keys = np.where(lives.answers[life] == AWAY, NOWHERE, rounded_up.astype(np.int64))
-    return Asked(0, keys, installs[life, piece], np.array([[NOWHERE], [0]]))
+    installs = rng.multinomial(histories.installs, np.diff(pieces, axis=1))
+    history, piece = np.nonzero(installs)
+    rounded_up = pieces[history, piece][:, np.newaxis] >= threshold[history]
+    keys = np.where(histories.answers[history] == AWAY, NOWHERE, rounded_up.astype(np.int64))
+    return CohortMasks(0, keys, installs[history, piece], np.array([[NOWHERE], [0]]))

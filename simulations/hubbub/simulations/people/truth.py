@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,16 +16,11 @@ from hubbub.simulations.people.masks import symbol_of
 Truth = npt.NDArray[np.float64]
 
 
-def truth_of(decoding: Decoding, metric: Definition, answers: Sequence[Sequence[Any]]) -> Truth:
-    """The true value of each row, from what the installs recorded (None: nothing), epochs pooled as `decode` does.
+def truth_of(decoding: Decoding, metric: Definition, counts: Mapping[Any, int], epochs: int) -> Truth:
+    """The true value of each row, from how often each answer (None: nothing) was recorded in all these epochs together.
 
-    NaN where a row has no truth of this kind.
+    Epochs are pooled as `decode` does. NaN where a row has no truth of this kind.
     """
-    return truth_of_counts(decoding, metric, Counter(answer for epoch in answers for answer in epoch), len(answers))
-
-
-def truth_of_counts(decoding: Decoding, metric: Definition, counts: Mapping[Any, int], epochs: int) -> Truth:
-    """The same, from how often each answer was recorded in all epochs together."""
     if isinstance(metric.shape, Mean):
         return _mean(decoding, metric.shape, counts, epochs)
     shares = _shares(metric.shape, counts)

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.analysis.columns import NUMBER
 from hubbub.analysis.optional import need
+from hubbub.analysis.render.text import percent
+from hubbub.analysis.result import NUMBER
 from hubbub.protocol.epsilon import show
 from hubbub.simulations.simulate.charts import series_chart, shown_rows, truth_chart
-from hubbub.simulations.simulate.run import Outcome
-from hubbub.simulations.simulate.scorecard import Scorecard, percent, share_of_stale
+from hubbub.simulations.simulate.run import SimulationResult
+from hubbub.simulations.simulate.scorecard import Scorecard, share_of_stale
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 2rem auto; max-width: 52rem;
@@ -52,11 +53,11 @@ _READING = (
 )
 
 
-def page(app: str, outcomes: Sequence[Outcome], command: str) -> str:
+def page(app: str, results: Sequence[SimulationResult], command: str) -> str:
     """The whole page."""
-    setting = outcomes[0].setting
+    setting = results[0].setting
     epochs = f"{setting.epochs} epoch{'s' * (setting.epochs > 1)}"
-    agreed = f", of which {percent(setting.habits.consent)} agree" if setting.habits.consent < 1 else ""
+    agreed = f", of which {percent(setting.behaviour.consent)} agree" if setting.behaviour.consent < 1 else ""
     return "".join(
         [
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
@@ -66,28 +67,28 @@ def page(app: str, outcomes: Sequence[Outcome], command: str) -> str:
             f'<p class="facts">{setting.installs:,} simulated installs{agreed}, {epochs}. The people are made up; the '
             "noise, the memos and the estimates are those of the real thing.</p>",
             '<ul class="seen">',
-            *(f"<li>{_sentence(outcome)}</li>" for outcome in outcomes),
+            *(f"<li>{_sentence(result)}</li>" for result in results),
             "</ul>",
             "<h2>Scorecard</h2>",
-            _scorecard([outcome.card for outcome in outcomes]),
+            _scorecard([result.card for result in results]),
             "<details><summary>How to read it</summary><dl>",
             *(f"<dt>{name}</dt><dd>{words}</dd>" for name, words in _READING),
             "</dl></details>",
-            *(_section(outcome) for outcome in outcomes),
-            f"<footer>Made by <code>{escape(command)}</code>. {_again(outcomes)}</footer>",
+            *(_section(result) for result in results),
+            f"<footer>Made by <code>{escape(command)}</code>. {_again(results)}</footer>",
             "</body></html>\n",
         ]
     )
 
 
-def _again(outcomes: Sequence[Outcome]) -> str:
-    if any(outcome.way == "clients" for outcome in outcomes):
+def _again(results: Sequence[SimulationResult]) -> str:
+    if any(result.way == "clients" for result in results):
         return "The people are those of the seed; the noise of real clients differs every time."
     return "The same command gives the same page."
 
 
-def _sentence(outcome: Outcome) -> str:
-    name, _, rest = outcome.sentence.partition(":")
+def _sentence(result: SimulationResult) -> str:
+    name, _, rest = result.sentence.partition(":")
     return f"<strong>{escape(name)}</strong>:{escape(rest)}"
 
 
@@ -110,24 +111,25 @@ def _scorecard(cards: Iterable[Scorecard]) -> str:
     return _table(header, rows)
 
 
-def _section(outcome: Outcome) -> str:
-    metric, setting = outcome.setting.metric, outcome.setting
+def _section(result: SimulationResult) -> str:
+    metric, setting = result.setting.metric, result.setting
     one, permanent = show(metric.epsilon_one_report), show(metric.epsilon_permanent)
     cadence = "once" if metric.every == "once" else f"every {metric.every}"
     kept = f"; one answer for each {metric.hold} epochs" if metric.hold else ""
     facts = (
-        f"{metric.kind}, {cadence}; people: {setting.people.words}; {setting.habits.words()}. One report tells at most "
-        f"epsilon {one}, all reports of one answer {permanent}; at most {metric.max_values} answers in a life{kept}."
+        f"{metric.kind}, {cadence}; people: {setting.people.words}; {setting.behaviour.words()}. "
+        f"One report tells at most epsilon {one}, all reports of one answer {permanent}; "
+        f"at most {metric.max_values} answers in a life{kept}."
     )
-    pictures = [(truth_chart(outcome), f"Truth beside estimate of {metric.name}")]
-    if len(outcome.tally.epochs) > 1:
-        pictures.append((series_chart(outcome), f"{metric.name} over time"))
+    pictures = [(truth_chart(result), f"Truth beside estimate of {metric.name}")]
+    if len(result.tally.epochs) > 1:
+        pictures.append((series_chart(result), f"{metric.name} over time"))
     return "".join(
         [
             f'<section><h2>{escape(metric.name)}</h2><p class="facts">{escape(facts)}</p>',
             f"<p>{escape(metric.why)}.</p>" if not metric.why.endswith(".") else f"<p>{escape(metric.why)}</p>",
             *(_figure(chart, words) for chart, words in pictures),
-            _rows(outcome),
+            _rows(result),
             "</section>",
         ]
     )
@@ -142,12 +144,12 @@ def _figure(chart: Any, words: str) -> str:
     )
 
 
-def _rows(outcome: Outcome) -> str:
-    decoding, truth = outcome.decoding, outcome.truth
+def _rows(result: SimulationResult) -> str:
+    decoding, truth = result.decoding, result.truth
     if decoding.kind in ("mean", "range"):
         shown = [i for i, role in enumerate(decoding.roles) if role == NUMBER and np.isfinite(truth[i])]
     else:
-        shown = shown_rows(outcome)
+        shown = shown_rows(result)
     rows = []
     for i in shown:
         number = decoding.roles[i] == NUMBER

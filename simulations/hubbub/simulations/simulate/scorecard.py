@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.analysis.render.text import percent
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.shape import Mean, Range, String
 from hubbub.simulations.people.truth import Truth, leaf_shares
 from hubbub.simulations.simulate.theory import predicted_error
+from hubbub.simulations.text_table import text_table
 
 Array = npt.NDArray[np.float64]
 
@@ -188,13 +190,6 @@ def _reading(decoding: Decoding, truth: Truth, row: int) -> str:
     return f"{show(float(decoding.estimate[row]))} ± {show(reach)} where the truth is {show(float(truth[row]))}"
 
 
-def percent(share: float) -> str:
-    if not isfinite(share):
-        return "unknown"
-    digits = 1 if abs(share) >= 0.1 else 2 if abs(share) >= 0.001 else 4
-    return f"{100 * share:.{digits}f} %"
-
-
 def share_of_stale(card: Scorecard) -> str:
     if isnan(card.stale):
         return "unknown"
@@ -221,11 +216,4 @@ def table(cards: list[Scorecard]) -> str:
         ]
         for card in cards
     ]
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i < 2 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (header, *rows)
-    )
+    return "\n".join(line.rstrip() for line in text_table([header, *rows], left=(0, 1)))

@@ -42,14 +42,14 @@ def answer_from_slots(
     metric: Metric, keys: Index, installs: Index, epochs: Sequence[int], rng: np.random.Generator
 ) -> Answered:
     """Follow the client through all epochs. Rows part where installs of one history choose different old slots."""
-    crowd = _Crowd(metric, keys, installs, rng)
+    table = _SlotTable(metric, keys, installs, rng)
     periods = None if metric.hold is None else np.asarray(epochs, dtype=np.int64) // metric.hold
     for epoch in range(keys.shape[1]):
-        crowd.answer(epoch, periods)
-    return crowd.answered()
+        table.answer(epoch, periods)
+    return table.answered()
 
 
-class _Crowd:
+class _SlotTable:
     def __init__(self, metric: Metric, keys: Index, installs: Index, rng: np.random.Generator) -> None:
         self.slots, self.rng = metric.max_values, rng
         self.keys, self.installs = keys, installs

@@ -14,7 +14,8 @@ from pathlib import Path
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.simulations import progress
 from hubbub.simulations.people.histories import MOST_EPOCHS
-from hubbub.simulations.sweep.run import AXES, Point, Row, grid, run
+from hubbub.simulations.sweep.run import AXES, Figures, Point, grid, run
+from hubbub.simulations.text_table import text_table
 
 KINDS = ("flag", "choice", "string", "mean", "histogram", "range")
 _STRINGS = {"bits": (64.0,), "cohorts": (128.0,), "hashes": (1.0,)}
@@ -119,9 +120,9 @@ def _values(axis: str, text: str) -> list[float]:
     return list(dict.fromkeys(found))
 
 
-def _run(arguments: Namespace, points: Sequence[Point]) -> list[Row]:
+def _run(arguments: Namespace, points: Sequence[Point]) -> list[Figures]:
     """In the order of the grid, whoever was done first."""
-    found: dict[str, Row] = {}
+    found: dict[str, Figures] = {}
     results = Path(arguments.out) if arguments.out else None
     known = 0
     for point, figures, before in run(points, arguments.processes or os.cpu_count() or 1, results):
@@ -134,14 +135,14 @@ def _run(arguments: Namespace, points: Sequence[Point]) -> list[Row]:
     return [{**asdict(point), **found[point.key]} for point in points]
 
 
-def _table(rows: Sequence[Row], axes: Sequence[str]) -> str:
+def _table(rows: Sequence[Figures], axes: Sequence[str]) -> str:
     header = [*axes, "error", "theory", "bound", "error/bound", "found", "false", "coverage", "stale"]
     lines = [header]
     for row in rows:
         lines.append(
             [
                 *(f"{row[axis]:g}" for axis in axes),
-                *(_percent(row[name]) for name in ("error", "theory", "bound")),
+                *(f"{100 * row[name]:.3g} %" for name in ("error", "theory", "bound")),
                 f"{row['error'] / row['bound']:.2f}",
                 f"{row['found']:.1f}",
                 f"{row['false']:.1f}",
@@ -149,9 +150,4 @@ def _table(rows: Sequence[Row], axes: Sequence[str]) -> str:
                 f"{100 * row['stale']:.1f} %",
             ]
         )
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    return "\n".join("  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in lines)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    return "\n".join(text_table(lines))

@@ -25,8 +25,8 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import best_noise
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
+from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import default_population, parse_population
-from hubbub.simulations.people.histories import Habits
 from hubbub.simulations.simulate.run import Setting, simulate
 from hubbub.simulations.simulate.theory import bound
 
@@ -80,7 +80,7 @@ class Point:
         return Setting(
             metric=metric,
             people=parse_population(shape, given) if given else default_population(shape),
-            habits=Habits(change=self.change),
+            behaviour=Behaviour(change=self.change),
             installs=self.installs,
             epochs=self.epochs,
         )
@@ -139,11 +139,11 @@ def measure(point: Point) -> dict[str, Any]:
     }
 
 
-Row = dict[str, Any]
+Figures = dict[str, Any]
 """A point and its figures, side by side."""
 
 
-def run(points: Sequence[Point], processes: int, results: Path | None) -> Iterator[tuple[Point, Row, bool]]:
+def run(points: Sequence[Point], processes: int, results: Path | None) -> Iterator[tuple[Point, Figures, bool]]:
     """Yields every point with its figures as it becomes known, and whether it was known before."""
     known = _read(results) if results else {}
     for point in points:
@@ -156,7 +156,7 @@ def run(points: Sequence[Point], processes: int, results: Path | None) -> Iterat
         yield point, figures, False
 
 
-def _measured(points: Sequence[Point], processes: int) -> Iterator[tuple[Point, Row]]:
+def _measured(points: Sequence[Point], processes: int) -> Iterator[tuple[Point, Figures]]:
     if processes <= 1:
         yield from ((point, measure(point)) for point in points)
         return
@@ -170,9 +170,9 @@ def _measured(points: Sequence[Point], processes: int) -> Iterator[tuple[Point, 
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _read(path: Path) -> dict[str, Row]:
+def _read(path: Path) -> dict[str, Figures]:
     """Points done before. A line torn by a crash is a point not done."""
-    found: dict[str, Row] = {}
+    found: dict[str, Figures] = {}
     if not path.exists():
         return found
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -184,7 +184,7 @@ def _read(path: Path) -> dict[str, Row]:
     return found
 
 
-def _append(path: Path, point: Point, figures: Row) -> None:
+def _append(path: Path, point: Point, figures: Figures) -> None:
     line = json.dumps({"point": json.loads(point.key), "figures": figures})
     with path.open("ab+") as file:
         file.seek(0, os.SEEK_END)
