@@ -11,6 +11,7 @@ from hubbub.simulations import progress
 from hubbub.simulations.experiments.experiment import Experiment, ExperimentResult
 from hubbub.simulations.experiments.page import page
 from hubbub.simulations.experiments.run import conduct, named
+from hubbub.simulations.html_page import require_page_packages
 
 SEED = 1
 
@@ -96,6 +97,7 @@ def _writable(name: str) -> Path:
     path = Path(name)
     if not path.parent.is_dir():
         raise Invalid([f"--report must name a file in a directory that exists, got {name}"])
+    require_page_packages()
     return path
 
 

@@ -18,6 +18,7 @@ from hubbub.protocol.invalid import Invalid, brief
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.simulations import progress
+from hubbub.simulations.html_page import require_page_packages
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import FORMS, Distribution, default_population, parse_population
 from hubbub.simulations.people.histories import MOST_EPOCHS
@@ -88,8 +89,10 @@ def add_simulate(parser: ArgumentParser) -> None:
 def run_simulate(arguments: Namespace) -> int:
     registry = Registry.load(arguments.metrics)
     settings = _settings(arguments, registry)
-    if arguments.report and Path(arguments.report).suffix.lower() not in (".html", ".htm"):
-        raise Invalid([f"--report must end in .html, got {brief(arguments.report)}"])
+    if arguments.report:
+        if Path(arguments.report).suffix.lower() not in (".html", ".htm"):
+            raise Invalid([f"--report must end in .html, got {brief(arguments.report)}"])
+        require_page_packages()
     if arguments.way == "clients":
         results = simulate_clients(registry, settings, arguments.seed, progress.shown("real clients"))
     else:
