@@ -2,8 +2,7 @@
 
 A mask that was answered before is answered by the same memo; a new one takes a free slot; when all are taken, an old
 slot answers for it, the same one every time, and which one is a matter of the install's secret key: to everybody
-else, even chance. With `hold`, periods take the place of masks. tests/simulations/test_slots.py runs the client beside
-it.
+else, even chance. With `hold`, periods take the place of masks. A test of this module runs the client beside it.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from tests.analysis.worlds import define
 from tests.chance import assert_binomial
 from tests.simulations.command import hubbub
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = str(ROOT / "examples" / "metrics.toml")
 METRICS = Registry.load(EXAMPLE)
 STEADY = Behaviour()

@@ -30,7 +30,7 @@ from hubbub.simulations.people.histories import AWAY, Crowd, Histories, draw_his
 from hubbub.simulations.simulate.clients import client_tallies
 from hubbub.simulations.simulate.exact import exact_tally
 from hubbub.simulations.simulate.reports import report_tally
-from tests.simulations.laws import (
+from tests.simulations.simulate.laws import (
     assert_from_law,
     assert_same_law,
     columns_of,

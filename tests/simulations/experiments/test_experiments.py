@@ -325,7 +325,7 @@ def test_wrong_use_is_said_before_the_work_is_done(capsys, arguments: list[str],
 
 
 def test_every_experiment_is_described_in_the_guide() -> None:
-    guide = (Path(__file__).resolve().parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).resolve().parents[3] / "docs" / "experiments.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in guide for name in NAMES)
 
 
