@@ -11,7 +11,7 @@ from hubbub.analysis import decode
 from hubbub.analysis.estimation.cells import Cohort, Wire
 from hubbub.analysis.estimation.tree import Levels
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.shape import Range
+from hubbub.protocol.kinds import Range
 from tests.analysis.worlds import define, tally_of, zipf
 from tests.chance import assert_binomial, binomial_bounds, power
 

@@ -19,7 +19,7 @@ from hubbub.analysis.kinds.string import decode_candidates
 from hubbub.analysis.options import QUANTILES, Options
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.invalid import require
-from hubbub.protocol.shape import Mean, Range, String
+from hubbub.protocol.kinds import Mean, Range, String
 from hubbub.protocol.tally import Tally
 
 

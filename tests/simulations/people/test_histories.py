@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hubbub.protocol.shape import Mean, String
+from hubbub.protocol.kinds import Mean, String
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import parse_population
 from hubbub.simulations.people.histories import ABSENT, AWAY, Crowd, Histories, draw_crowd, draw_histories

@@ -16,8 +16,8 @@ import pytest
 
 from hubbub.analysis.decode import decode
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.registry import Registry, best_noise
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import default_population, parse_population
@@ -280,7 +280,7 @@ def test_a_small_crowd_can_be_real_clients(tmp_path):
 def test_a_billion_installs_are_simulated_and_decoded_in_five_seconds(figure):
     """64 cohorts of 128 bits, a thousand strings and as many that nobody holds; the processor's time, on one core."""
     shape = String(num_bits=128, num_hashes=1, num_cohorts=64)
-    metric = replace(METRICS["homepage"], shape=shape, noise=best_noise(shape, Fraction(1), Fraction(3)))
+    metric = METRICS["homepage"].replace(shape=shape, noise=shape.best_noise(Fraction(1), Fraction(3)))
     setting = Setting(metric=metric, people=default_population(shape), behaviour=Behaviour(), installs=10**9, epochs=1)
     simulate(replace(setting, installs=1000), 1)  # libraries are loaded once
     times = {}
@@ -305,7 +305,7 @@ def test_a_billion_installs_are_simulated_and_decoded_in_five_seconds(figure):
 def test_a_million_and_a_half_reports_a_second_on_one_core(figure):
     """128 bits each, memo and report drawn bit by bit; the processor's time. Memory stays that of a block."""
     shape = String(num_bits=128, num_hashes=1, num_cohorts=64)
-    metric = replace(METRICS["homepage"], shape=shape, noise=best_noise(shape, Fraction(1), Fraction(3)))
+    metric = METRICS["homepage"].replace(shape=shape, noise=shape.best_noise(Fraction(1), Fraction(3)))
     rng = np.random.default_rng(1)
     histories = draw_histories(default_population(shape), Behaviour(), 4_000_000, 1, rng)
     report_tally(metric, draw_histories(default_population(shape), Behaviour(), 10_000, 1, rng), [700], rng)

@@ -14,8 +14,9 @@ from hubbub.analysis.planning.plan import Plan, epsilon_for, installs_for, power
 from hubbub.analysis.planning.words import answer_words, percent, rounded, table_words, toml_of
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
+from hubbub.protocol.shape import Shape
 
 TABLE_SHARES = (0.1, 0.01, 0.001)
 TABLE_EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))

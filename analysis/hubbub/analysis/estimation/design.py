@@ -19,7 +19,7 @@ from scipy import sparse
 
 from hubbub.analysis.estimation.cells import Cohort, Pool
 from hubbub.analysis.estimation.hashing import Positions, Words, positions
-from hubbub.protocol.shape import String
+from hubbub.protocol.kinds import String
 
 Array = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]

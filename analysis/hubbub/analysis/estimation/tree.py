@@ -22,7 +22,7 @@ from scipy.optimize import isotonic_regression
 from hubbub.analysis.estimation.cells import Cohort, Wire
 from hubbub.analysis.estimation.intervals import critical, ratios
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.shape import Range
+from hubbub.protocol.kinds import Range
 
 Array = npt.NDArray[np.float64]
 _CHUNK = 4_000_000  # coefficients held at a time

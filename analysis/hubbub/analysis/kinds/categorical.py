@@ -15,7 +15,7 @@ from hubbub.analysis.estimation.shares import Shares, covariance_with, normal_p_
 from hubbub.analysis.kinds.rows import Columns, assemble, attack_radius, require_same_shape
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ABSENT, ANSWER, Array, Decoding, Diagnostics
-from hubbub.protocol.shape import Choice, Flag, Histogram
+from hubbub.protocol.kinds import Choice, Flag, Histogram
 
 Asked = list[list[list[int]]]
 

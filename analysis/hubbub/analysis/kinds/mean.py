@@ -19,7 +19,7 @@ from hubbub.analysis.estimation.shares import shares
 from hubbub.analysis.kinds.rows import Columns, assemble, require_same_shape
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import NUMBER, Decoding, Diagnostics
-from hubbub.protocol.shape import Mean
+from hubbub.protocol.kinds import Mean
 
 
 def decode_mean(pools: Sequence[Pool], options: Options) -> Decoding:

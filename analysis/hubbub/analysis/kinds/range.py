@@ -16,7 +16,7 @@ from hubbub.analysis.kinds.categorical import odd_ones
 from hubbub.analysis.kinds.rows import Columns, assemble, require_same_shape
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, Array, Decoding, Diagnostics
-from hubbub.protocol.shape import Range
+from hubbub.protocol.kinds import Range
 
 _MOST_ROWS = 64
 

@@ -14,7 +14,7 @@ from hubbub.analysis.options import Options
 from hubbub.analysis.result import ANSWER, Array, Decoding, Diagnostics
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.shape import Histogram, String
+from hubbub.protocol.kinds import Histogram, String
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

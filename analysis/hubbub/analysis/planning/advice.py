@@ -9,10 +9,11 @@ from math import ceil, exp, inf, log
 from scipy import stats
 
 from hubbub.analysis.planning.plan import Plan, bit_variance, installs_for, share_for
-from hubbub.protocol.channel import KaryChannel, Noise, rappor_noise
+from hubbub.protocol.channel import KaryChannel, Noise
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.kinds import String
+from hubbub.protocol.noise import rappor_noise
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.shape import String
 
 CELLS_PER_STRING = 20
 """Cells for each string expected: the variance then inflates by 1/19 at most."""

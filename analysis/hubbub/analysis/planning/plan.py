@@ -19,8 +19,8 @@ from scipy import stats
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.channel import Noise
 from hubbub.protocol.invalid import require
-from hubbub.protocol.registry import best_noise
-from hubbub.protocol.shape import Histogram, Mean, Range, Shape, String
+from hubbub.protocol.kinds import Histogram, Mean, Range, String
+from hubbub.protocol.shape import Shape
 
 MOST_INSTALLS = 10**12
 FEWEST_HOLDERS = 10
@@ -89,7 +89,9 @@ class Plan:
         return float(stats.norm.isf(self.alpha / (2 * self.values))) * self.std_error(none)
 
 
-_best_noise = lru_cache(maxsize=256)(best_noise)  # exact, so slow; a search asks for the same one again and again
+@lru_cache(maxsize=256)  # exact, so slow; a search asks for the same one again and again
+def _best_noise(shape: Shape, epsilon_one_report: Fraction, epsilon_permanent: Fraction) -> Noise:
+    return shape.best_noise(epsilon_one_report, epsilon_permanent)
 
 
 # --- variances ----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from math import inf, log10
 from hubbub.analysis.planning.advice import Slots, channel_in_words, rappor_at, what_would_change_it
 from hubbub.analysis.planning.plan import Plan
 from hubbub.protocol.epsilon import show
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 
 
 def answer_words(plan: Plan, unknown: str, answer: float, slots: Slots | None) -> list[str]:
