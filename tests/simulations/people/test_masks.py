@@ -9,8 +9,9 @@ import pytest
 
 from hubbub.protocol.encoding import ABSENT as SILENCE
 from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.simulations.kinds.kind import NOWHERE
 from hubbub.simulations.people.histories import ABSENT, AWAY, Histories
-from hubbub.simulations.people.masks import NOWHERE, masks_by_cohort
+from hubbub.simulations.people.masks import masks_by_cohort
 from tests.analysis.worlds import define
 from tests.chance import assert_binomial, power
 

@@ -25,7 +25,7 @@ from hubbub.simulations.people.histories import draw_histories
 from hubbub.simulations.simulate.clients import client_tallies
 from hubbub.simulations.simulate.exact import exact_tally
 from hubbub.simulations.simulate.reports import report_tally
-from hubbub.simulations.simulate.run import Setting, simulate, simulate_clients
+from hubbub.simulations.simulate.run import Setting, simulate_clients, simulate_metric
 from hubbub.simulations.simulate.theory import bound, predicted_error
 from tests.analysis.worlds import define
 from tests.chance import assert_binomial
@@ -42,7 +42,7 @@ def result(name: str, behaviour: Behaviour = STEADY, installs: int = 200_000, ep
     people = more.pop("people", None) or default_population(metric.shape)
     way = more.pop("way", None)
     setting = Setting(metric=metric, people=people, behaviour=behaviour, installs=installs, epochs=epochs, **more)
-    return simulate(setting, seed, way)
+    return simulate_metric(setting, seed, way)
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_a_metric_asked_once_is_reported_once():
     metric = Registry.parse(source.replace("max_values = 3\nnum_bits", "max_values = 1\nnum_bits"))["homepage"]
     people = parse_population(metric.shape, "uniform:5")
     setting = Setting(metric=metric, people=people, behaviour=Behaviour(churn=0.1), installs=10_000, epochs=4)
-    found = simulate(setting, 1)
+    found = simulate_metric(setting, 1)
     reports = [sum(counts.num_reports) for counts in found.tally.epochs.values()]
     assert reports[0] == 10_000
     assert sum(reports) == found.histories.installs.sum()
@@ -199,7 +199,7 @@ def test_errors_are_those_the_formulas_predict(name, epochs, rows):
 def test_no_prediction_is_below_the_bound(shape):
     for one, permanent in (("0.5", "1"), ("1", "3"), ("3", "6")):
         metric = define(shape, one, permanent)
-        share = 1 / getattr(shape, "categories", getattr(shape, "num_buckets", getattr(shape, "num_leaves", 1e9)))
+        share = 1 / (shape.categories or getattr(shape, "num_buckets", getattr(shape, "num_leaves", 1e9)))
         for epochs in (1, 5):
             assert predicted_error(metric, share, 1e6, epochs) > 0.9999 * bound(metric, 1e6, epochs)
 
@@ -282,11 +282,11 @@ def test_a_billion_installs_are_simulated_and_decoded_in_five_seconds(figure):
     shape = String(num_bits=128, num_hashes=1, num_cohorts=64)
     metric = METRICS["homepage"].replace(shape=shape, noise=shape.best_noise(Fraction(1), Fraction(3)))
     setting = Setting(metric=metric, people=default_population(shape), behaviour=Behaviour(), installs=10**9, epochs=1)
-    simulate(replace(setting, installs=1000), 1)  # libraries are loaded once
+    simulate_metric(replace(setting, installs=1000), 1)  # libraries are loaded once
     times = {}
     for epochs in (1, 12):
         begun = time.process_time()
-        found = simulate(replace(setting, epochs=epochs), 1)
+        found = simulate_metric(replace(setting, epochs=epochs), 1)
         times[epochs] = time.process_time() - begun
         assert found.card.reports == epochs * 10**9
     figure(

@@ -27,10 +27,11 @@ from hubbub.analysis.decode import decode
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
 from hubbub.analysis.result import NUMBER, Decoding
 from hubbub.client import Registry, upload
+from hubbub.protocol.cadence import DAY
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import fetch_tallies
 from hubbub.simulations import progress
-from hubbub.simulations.fleet import DAY, Voyage, run_fleet
+from hubbub.simulations.fleet import Voyage, run_fleet
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import parse_population, weighted_values
 from hubbub.simulations.people.histories import Crowd, draw_crowd
@@ -160,14 +161,14 @@ def read(collector: Collector, registry: Registry, crowd: Crowd) -> Iterator[Tab
 
 
 def _decode(tally: Tally) -> Decoding:
-    return decode(tally, CANDIDATES if tally.metric.kind == "string" else None)
+    return decode(tally, CANDIDATES if tally.metric.shape.open_list else None)
 
 
 def _rows(decoding: Decoding, truth: Truth) -> Iterator[TableRow]:
     detected = decoding.detected
+    numbers = NUMBER in decoding.roles  # 64 cells of a range would fill the screen; its quantiles say more
     for i, (value, role) in enumerate(zip(decoding.values, decoding.roles, strict=True)):
-        leaf = decoding.kind == "range" and role != NUMBER  # 64 leaves would fill the screen; quantiles say more
-        if not leaf and value != "sum" and np.isfinite(truth[i]):
+        if (role == NUMBER or not numbers) and value != "sum" and np.isfinite(truth[i]):
             yield TableRow(
                 metric=decoding.metric,
                 value=value,

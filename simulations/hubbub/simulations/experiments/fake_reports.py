@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.intake import Intake
+from hubbub.protocol.cadence import DAY
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.registry import Registry
@@ -19,7 +20,6 @@ from hubbub.protocol.report import Batch, Block, Report
 from hubbub.protocol.tally import Tally, count
 from hubbub.protocol.wire import MEDIA_TYPE, pack
 
-DAY = 86_400
 TODAY = 20_000
 NOON = (TODAY + 0.5) * DAY
 

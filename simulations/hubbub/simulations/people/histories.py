@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.simulations.kinds.kind import Index
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import Distribution
-
-Index = npt.NDArray[np.int64]
 
 ABSENT, AWAY = -1, -2
 """In place of the number of a value: the app ran and had nothing to record; it did not run, and nothing is sent."""

@@ -9,11 +9,11 @@ import numpy as np
 from hubbub.analysis.decode import decode
 from hubbub.analysis.optional import need
 from hubbub.analysis.render.charts import BLACK, BLUE, GREY, ORANGE, WIDTH, styled
-from hubbub.analysis.result import ANSWER, Decoding
+from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.protocol.cadence import epoch_text
-from hubbub.protocol.kinds import Range
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.people.truth import leaf_shares, truth_of
+from hubbub.simulations.kinds import kind_of
+from hubbub.simulations.people.truth import cell_shares, truth_of
 from hubbub.simulations.simulate.run import SimulationResult
 
 MOST_ROWS = 20
@@ -26,13 +26,13 @@ _LINES = (BLUE, ORANGE, "#009E73")
 
 def truth_chart(result: SimulationResult) -> Any:
     """The estimates of all epochs together, each with its interval, on the truth."""
-    return _distribution(result) if isinstance(result.setting.metric.shape, Range) else _rows(result)
+    return _rows(result) if result.decoding.tree is None else _distribution(result)
 
 
 def _rows(result: SimulationResult) -> Any:
     alt = _altair()
     decoding, truth = result.decoding, result.truth
-    shares = decoding.kind != "mean"
+    shares = ANSWER in decoding.roles
     rows = [0] if not shares else shown_rows(result)
     data = [
         {
@@ -86,7 +86,7 @@ def shown_rows(result: SimulationResult) -> list[int]:
     """The answers worth a line: the most common ones, whatever is detected though nobody holds it, and the rest."""
     decoding, truth = result.decoding, result.truth
     answers = [i for i, role in enumerate(decoding.roles) if role == ANSWER and (truth[i] > 0 or decoding.detected[i])]
-    if decoding.kind == "string" or len(answers) > MOST_ROWS:
+    if result.setting.metric.shape.open_list or len(answers) > MOST_ROWS:
         answers.sort(key=lambda i: (-float(truth[i]), -float(decoding.estimate[i])))
     false = [i for i in answers if truth[i] == 0]
     first = [i for i in answers if truth[i] > 0][:MOST_ROWS]
@@ -102,9 +102,8 @@ def _distribution(result: SimulationResult) -> Any:
     alt = _altair()
     decoding, shape = result.decoding, result.setting.metric.shape
     assert decoding.tree is not None
-    assert isinstance(shape, Range)
     band = decoding.tree.cdf()
-    leaves = leaf_shares(shape, result.histories.counts())
+    leaves = cell_shares(shape, result.histories.counts(), len(decoding.tree.leaves))
     below = np.concatenate([[0.0], np.cumsum(leaves)]) / max(float(leaves.sum()), 1e-300)
     known = np.interp(band.points, decoding.tree.edges(), below)
     data = [
@@ -132,7 +131,7 @@ def series_chart(result: SimulationResult) -> Any:
     alt = _altair()
     data = _series(result)
     names = list(dict.fromkeys(point["value"] for point in data))
-    percent = result.decoding.kind not in ("mean", "range")
+    percent = not reads_a_number(result)
     unit = f" ({result.decoding.unit})" if result.decoding.unit else ""
     title = "share of reports" if percent else f"{names[0] if names else ''}{unit}"
     form = alt.Axis(format=".2~%" if percent else "~g")
@@ -181,14 +180,19 @@ def _series(result: SimulationResult) -> list[dict[str, Any]]:
 
 
 def _watched(result: SimulationResult) -> list[int]:
-    """The rows that are followed: a mean, a median, or the most common answers."""
+    """The rows that are followed: the number that is read out, or the most common answers."""
     decoding = result.decoding
-    if decoding.kind == "mean":
-        return [0]
-    if decoding.kind == "range":
-        return [decoding.values.index("quantile 0.5")]
+    row = kind_of(result.setting.metric.shape).headline_row(decoding)
+    if row is not None and reads_a_number(result):
+        return [row]
     answers = [i for i, role in enumerate(decoding.roles) if role == ANSWER]
     return sorted(answers, key=lambda i: -float(result.truth[i]))[:MOST_LINES]
+
+
+def reads_a_number(result: SimulationResult) -> bool:
+    """Whether the row that is read out is a number, a mean or a median, and not a share."""
+    row = kind_of(result.setting.metric.shape).headline_row(result.decoding)
+    return row is not None and result.decoding.roles[row] == NUMBER
 
 
 def _name(decoding: Decoding, i: int) -> str:

@@ -14,16 +14,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hubbub.analysis.kinds.string import MOST_CANDIDATES
-from hubbub.protocol.invalid import Invalid, brief
+from hubbub.protocol.invalid import Invalid, brief, plural
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.tally_files import write_tally
 from hubbub.simulations import progress
 from hubbub.simulations.html_page import require_page_packages
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import FORMS, Distribution, default_population, parse_population
 from hubbub.simulations.people.histories import MOST_EPOCHS
 from hubbub.simulations.simulate.clients import MOST_INSTALLS as MOST_CLIENTS
-from hubbub.simulations.simulate.run import START, WAYS, Setting, SimulationResult, simulate, simulate_clients
+from hubbub.simulations.simulate.run import START, WAYS, Setting, SimulationResult, simulate_clients, simulate_metric
 from hubbub.simulations.simulate.scorecard import table
 
 MOST_INSTALLS = 10**12
@@ -97,7 +98,9 @@ def run_simulate(arguments: Namespace) -> int:
         results = simulate_clients(registry, settings, arguments.seed, progress.shown("real clients"))
     else:
         results = [
-            simulate(setting, arguments.seed, arguments.way, progress.shown(setting.metric.name, number, len(settings)))
+            simulate_metric(
+                setting, arguments.seed, arguments.way, progress.shown(setting.metric.name, number, len(settings))
+            )
             for number, setting in enumerate(settings)
         ]
     progress.clear()
@@ -181,7 +184,7 @@ def parse_people(metric: Metric, text: str) -> Distribution:
 
 
 def _read_candidates(metric: Metric, path: str) -> tuple[str, ...] | None:
-    if metric.kind != "string":
+    if not metric.shape.open_list:
         return None
     text = Path(path).read_text(encoding="utf-8-sig")
     lines = tuple(dict.fromkeys(line for line in text.splitlines() if line))
@@ -229,7 +232,7 @@ def write(directory: Path, results: Sequence[SimulationResult]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for result in results:
         name = result.setting.metric.name
-        (directory / f"{name}.json").write_text(result.tally.to_json(), encoding="utf-8")
+        write_tally(result.tally, directory / f"{name}.json")
         if result.setting.candidates is not None:
             lines = "".join(f"{text}\n" for text in result.setting.candidates)
             (directory / f"{name}.candidates.txt").write_text(lines, encoding="utf-8")
@@ -275,9 +278,8 @@ def _facts(arguments: Namespace, results: Sequence[SimulationResult]) -> dict[st
 
 def _words(results: Sequence[SimulationResult]) -> str:
     setting = results[0].setting
-    epochs = f"{setting.epochs} epoch{'s' * (setting.epochs > 1)}"
     lines = [
-        f"{setting.installs:,} installs, {epochs}; {setting.behaviour.words()}",
+        f"{setting.installs:,} installs, {plural(setting.epochs, 'epoch')}; {setting.behaviour.words()}",
         *(f"  {result.setting.metric.name}: {result.setting.people.words}" for result in results),
         "",
         table([result.card for result in results]),

@@ -19,8 +19,9 @@ import numpy.typing as npt
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.tally import Counts, Tally
 from hubbub.simulations.exact_tallies import carry
-from hubbub.simulations.people.histories import Histories, Index
-from hubbub.simulations.people.masks import NOWHERE, CohortMasks, masks_by_cohort
+from hubbub.simulations.kinds.kind import NOWHERE, Index
+from hubbub.simulations.people.histories import Histories
+from hubbub.simulations.people.masks import CohortMasks, masks_by_cohort
 from hubbub.simulations.progress import Progress
 from hubbub.simulations.simulate.slots import Answered, answer_from_slots
 

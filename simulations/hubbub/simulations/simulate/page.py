@@ -13,8 +13,10 @@ from hubbub.analysis.optional import need
 from hubbub.analysis.render.text import percent
 from hubbub.analysis.result import NUMBER
 from hubbub.protocol.epsilon import show
+from hubbub.protocol.invalid import plural
 from hubbub.simulations.html_page import html_page
-from hubbub.simulations.simulate.charts import series_chart, shown_rows, truth_chart
+from hubbub.simulations.kinds import kind_class
+from hubbub.simulations.simulate.charts import reads_a_number, series_chart, shown_rows, truth_chart
 from hubbub.simulations.simulate.run import Setting, SimulationResult
 from hubbub.simulations.simulate.scorecard import Scorecard, share_of_stale
 
@@ -58,9 +60,8 @@ def page(app: str, results: Sequence[SimulationResult], command: str) -> str:
 
 
 def _crowd(setting: Setting) -> str:
-    epochs = f"{setting.epochs} epoch{'s' * (setting.epochs > 1)}"
     agreed = f", of which {percent(setting.behaviour.consent)} agree" if setting.behaviour.consent < 1 else ""
-    return f"{setting.installs:,} simulated installs{agreed}, {epochs}"
+    return f"{setting.installs:,} simulated installs{agreed}, {plural(setting.epochs, 'epoch')}"
 
 
 def _repeatable(results: Sequence[SimulationResult]) -> str:
@@ -70,7 +71,8 @@ def _repeatable(results: Sequence[SimulationResult]) -> str:
 
 
 def _score_cells(card: Scorecard) -> list[str]:
-    counts = ["", "", ""] if card.kind in ("flag", "mean") else [str(card.found), str(card.missed), str(card.false)]
+    counted = kind_class(card.kind).counts_answers
+    counts = [str(number) if counted else "" for number in (card.found, card.missed, card.false)]
     return [
         f"{card.metric} ({card.kind})",
         *counts,
@@ -115,7 +117,7 @@ def _pictures(result: SimulationResult) -> Iterator[Picture]:
 
 def _rows(result: SimulationResult) -> Iterator[list[str | bool]]:
     decoding, truth = result.decoding, result.truth
-    if decoding.kind in ("mean", "range"):
+    if reads_a_number(result):
         shown = [i for i, role in enumerate(decoding.roles) if role == NUMBER and np.isfinite(truth[i])]
     else:
         shown = shown_rows(result)

@@ -48,7 +48,7 @@ _MOST_DECOYS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Setting:
-    """What is simulated. `candidates` are what the analyst looks for, where the metric is of strings."""
+    """What is simulated. `candidates` are what the analyst looks for, where answers are not declared."""
 
     metric: Metric
     people: Distribution
@@ -79,10 +79,10 @@ class SimulationResult:
 
     @property
     def sentence(self) -> str:
-        return sentence(self.card, self.decoding, self.truth)
+        return sentence(self.setting.metric, self.card, self.decoding, self.truth)
 
 
-def simulate(
+def simulate_metric(
     setting: Setting, seed: int, way: str | None = None, progress: Progress = lambda share: None
 ) -> SimulationResult:
     """Draw, decode, judge. The same seed gives the same people, tally and estimates, whatever other metrics do."""
@@ -134,7 +134,7 @@ def simulate_clients(
 def judge(setting: Setting, way: str, histories: Histories, tally: Tally, stale: float) -> SimulationResult:
     """Decode as an analyst would, and hold it against the truth."""
     metric = setting.metric
-    candidates = candidates_of(setting) if metric.kind == "string" else None
+    candidates = candidates_of(setting) if metric.shape.open_list else None
     decoding = decode(tally, candidates)
     counts = histories.counts()
     truth = truth_of(decoding, metric, counts, max(len(decoding.epochs), 1))

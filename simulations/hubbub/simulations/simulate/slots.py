@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Metric
-from hubbub.simulations.people.histories import Index
-from hubbub.simulations.people.masks import NOWHERE
+from hubbub.simulations.kinds.kind import NOWHERE, Index
 
 MOST_ROWS = 1_000_000
 UNUSED = -1

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.simulations import progress
+from hubbub.simulations.kinds import KINDS, kind_class
 from hubbub.simulations.people.histories import MOST_EPOCHS
 from hubbub.simulations.sweep.run import AXES, Figures, Point, grid, run
 from hubbub.simulations.text_table import text_table
 
-KINDS = ("flag", "choice", "string", "mean", "histogram", "range")
-_STRINGS = {"bits": (64.0,), "cohorts": (128.0,), "hashes": (1.0,)}
+SHAPE_AXES = ("bits", "cohorts", "hashes")
 
 
 def add_sweep(parser: ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def add_sweep(parser: ArgumentParser) -> None:
         "  hubbub sweep --kind choice --epsilon 1,2 --epochs 12 --change 0,2%,10% --max-values 2\n"
         "  hubbub sweep --hashes 1,2,4 --population exponential:10,100 --repeats 20"
     )
-    parser.add_argument("--kind", choices=KINDS, default="string", help="of the metric (default: string)")
+    parser.add_argument("--kind", choices=tuple(KINDS), default="string", help="of the metric (default: string)")
     parser.add_argument("--epsilon", default="1", help="axis: epsilon_one_report (default: 1)")
     parser.add_argument("--installs", default="1e6", help="axis: installs (default: 1e6)")
     parser.add_argument("--change", default="0", help="axis: share of answers drawn anew in an epoch (default: 0)")
@@ -79,12 +79,13 @@ def _points(arguments: Namespace) -> tuple[list[Point], dict[str, Sequence[float
             raise Invalid([f"--{name.replace('_', '-')} must be in [1, {most}], got {value}"])
     if arguments.seed < 0:
         raise Invalid([f"--seed must not be negative, got {arguments.seed}"])
+    own = kind_class(arguments.kind).shape_axes
     axes: dict[str, Sequence[float]] = {}
     for name in AXES:
         given = getattr(arguments, name)
-        if given is None and arguments.kind == "string":
-            axes[name] = _STRINGS[name]
-        elif given is not None and name in _STRINGS and arguments.kind != "string":
+        if given is None and name in own:
+            axes[name] = (own[name],)
+        elif given is not None and name in SHAPE_AXES and name not in own:
             raise Invalid([f"--{name} is for strings, a {arguments.kind} has none"])
         elif given is not None:
             axes[name] = _values(name, given)

@@ -26,6 +26,8 @@ import numpy as np
 from scipy import stats
 
 from hubbub.client.respond import respond
+from hubbub.protocol.cadence import DAY
+from hubbub.protocol.invalid import plural
 from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import one_bit_noise
@@ -39,7 +41,6 @@ from hubbub.simulations.experiments.experiment import Experiment, Prediction, Pu
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, finished, lines_and_points, rule
 from hubbub.simulations.progress import Progress
 
-DAY = 86_400
 START = 20_000.5 * DAY
 ANSWER = Definition(name="answer", every="day", shape=Flag(), noise=one_bit_noise(Fraction(1), Fraction(2)))
 A1, A0 = (float(p) for p in ANSWER.noise.permanent.probabilities)
@@ -108,7 +109,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
             chance = min(success(reports, how), 1.0)
             low, high = bounds.share(setting.people, chance)
             found[f"{how} {reports}"] = Prediction(
-                what=f"right guesses after {reports} report{'s' * (reports > 1)}, {how}",
+                what=f"right guesses after {plural(reports, 'report')}, {how}",
                 low=low,
                 high=high,
                 why=f"the best guess is right with {chance:.2%}; binomial",

@@ -26,6 +26,7 @@ from math import exp
 import numpy as np
 from scipy import stats
 
+from hubbub.protocol.cadence import DAY
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.wire import unpack
@@ -36,7 +37,6 @@ from hubbub.simulations.experiments.experiment import Experiment, Prediction, Pu
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, chart, colours, finished, rule
 from hubbub.simulations.progress import Progress
 
-DAY = 86_400
 FALSE = 0.05
 PLAIN, HELD = "plain", "held"
 NAMES = {PLAIN: "without hold", HELD: "with hold"}

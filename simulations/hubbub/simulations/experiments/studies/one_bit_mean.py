@@ -27,6 +27,7 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis import decode
+from hubbub.protocol.cadence import DAY
 from hubbub.protocol.kinds import Mean
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import one_bit_noise
@@ -37,7 +38,6 @@ from hubbub.simulations.experiments.experiment import Experiment, Prediction, Pu
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, altair, finished, lines_and_points
 from hubbub.simulations.progress import Progress
 
-DAY = 86_400
 PEOPLE = {
     "like app usage": np.minimum(3_600 * np.exp(1.2 * stats.norm.ppf((np.arange(200) + 0.5) / 200)), DAY) / DAY,
     "all at noon": np.full(200, 0.5),

@@ -28,6 +28,7 @@ import numpy as np
 
 from hubbub.analysis import decode
 from hubbub.analysis.estimation.hashing import digests, positions
+from hubbub.protocol.invalid import plural
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
@@ -78,7 +79,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
 def predict(setting: Setting) -> Mapping[str, Prediction]:
     found = {
         f"epsilon {t}": Prediction(
-            what=f"epsilon of {t} report{'s' * (t > 1)} of one value",
+            what=f"epsilon of {plural(t, 'report')} of one value",
             low=value - 5e-4,
             high=value + 5e-4,
             why="the worst odds over a memo seen that often, in closed form; the first is the paper's own figure",
