@@ -27,9 +27,11 @@ NOT_RUN = [
     *_because("hours; each proof has a quick form in the tests", r"make proof\b"),
     *_because("tests/quality runs each of its tools", r"make check\b"),
     *_because("tests/docs/test_site.py runs the same builder", r"make docs\b"),
-    *_because("it sets up an environment; tests/packaging and tests/simulations/test_demo.py do both", r"make demo\b"),
+    *_because(
+        "it sets up an environment; tests/packaging and tests/simulations/demo/test_demo.py do both", r"make demo\b"
+    ),
     *_because("no package index is asked in a test; tests/packaging/test_bare_install.py installs", r"pip install\b"),
-    *_because("tests/simulations/test_demo.py runs it with a smaller crowd", r"hubbub demo\b"),
+    *_because("tests/simulations/demo/test_demo.py runs it with a smaller crowd", r"hubbub demo\b"),
     *_because("needs a system manager and root", r"(sudo )?systemctl\b", r"sudo \w+"),
     *_because("needs a Docker daemon", r"docker\b"),
     *_because("it would open an editor in a browser", r"jupyter\b"),

@@ -23,7 +23,7 @@ from hubbub.client import Client, Registry, upload
 from hubbub.client.respond import Random as RandomBytes
 from hubbub.protocol.cadence import epoch_of, epoch_start
 from hubbub.protocol.report import BATCH_ID_BYTES
-from hubbub.simulations.population import Crowd
+from hubbub.simulations.people.histories import Crowd
 
 DAY = 86_400
 CHUNK = 20

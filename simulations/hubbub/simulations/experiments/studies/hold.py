@@ -26,16 +26,17 @@ from math import exp
 import numpy as np
 from scipy import stats
 
+from hubbub.protocol.cadence import DAY
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.wire import unpack
 from hubbub.simulations.audit.transcripts import live, reporting_allowed, tapped_wire
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, chart, colours, finished, rule
+from hubbub.simulations.progress import Progress
 
-DAY = 86_400
 FALSE = 0.05
 PLAIN, HELD = "plain", "held"
 NAMES = {PLAIN: "without hold", HELD: "with hold"}
@@ -156,9 +157,9 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
     days = 2 * setting.hold
-    counts = {changed: _installs(setting, changed, rng, tick) for changed in (False, True)}
+    counts = {changed: _installs(setting, changed, rng, progress) for changed in (False, True)}
     figures = {}
     for metric in NAMES:
         for window in setting.windows:
@@ -184,7 +185,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         for window in setting.windows
     )
     plain, held = (figures[f"{metric} {setting.hold} True"] for metric in NAMES)
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=(
             "metric",
@@ -222,7 +223,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
     )
 
 
-def _installs(setting: Setting, changed: bool, rng: np.random.Generator, tick: Tick) -> dict[str, np.ndarray]:
+def _installs(setting: Setting, changed: bool, rng: np.random.Generator, progress: Progress) -> dict[str, np.ndarray]:
     """Which days each install reported a yes, for both metrics."""
     registry, days = setting.registry, 2 * setting.hold
     first = -(-20_000 // setting.hold) * setting.hold  # a period begins
@@ -237,7 +238,7 @@ def _installs(setting: Setting, changed: bool, rng: np.random.Generator, tick: T
             for body in sent:
                 for report in unpack(body, known).reports:
                     seen[report.metric.name][install, report.epoch - first] = report.bits
-            tick((changed + install / setting.installs) / 2)
+            progress((changed + install / setting.installs) / 2)
     return seen
 
 

@@ -27,16 +27,17 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis import decode
+from hubbub.protocol.cadence import DAY
 from hubbub.protocol.kinds import Mean
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import one_bit_noise
 from hubbub.simulations.exact_tallies import sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, altair, finished, lines_and_points
+from hubbub.simulations.progress import Progress
 
-DAY = 86_400
 PEOPLE = {
     "like app usage": np.minimum(3_600 * np.exp(1.2 * stats.norm.ppf((np.arange(200) + 0.5) / 200)), DAY) / DAY,
     "all at noon": np.full(200, 0.5),
@@ -120,7 +121,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
     return found
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
     figures: dict[str, float] = {}
     rows, points = [], []
     beyond = covered = done = 0
@@ -138,7 +139,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
                     beyond += abs(error) > bound(epsilon, n)
                     covered += inside
                     done += 1
-                tick(done / trials)
+                progress(done / trials)
                 for how, total in here.items():
                     squares[how] += n * total / (setting.repeats * len(setting.installs))
                     root = sqrt(total / setting.repeats) * DAY / 60
@@ -156,7 +157,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
     figures |= {"beyond": beyond / trials, "coverage": covered / trials}
     wins = {(row[0], row[1]): float(row[-1]) for row in rows}
     noon = {epsilon: ratio for (of, epsilon), ratio in wins.items() if of == "all at noon"}
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=("people", "epsilon", "1 bit: theory", "found", "Laplace: theory", "found", "Laplace / 1 bit"),
         rows=tuple(rows),

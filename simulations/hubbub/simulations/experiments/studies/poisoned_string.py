@@ -39,9 +39,10 @@ from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
-from hubbub.simulations.experiments.fake_reports import TODAY, Fake, Received, messages_of, received, unchecked
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
+from hubbub.simulations.experiments.fake_reports import TODAY, FakeReport, Received, messages_of, received, unchecked
 from hubbub.simulations.experiments.pictures import attack_bars
+from hubbub.simulations.progress import Progress
 
 REGISTRY = Registry.parse("""
 app = "poisoned"
@@ -173,12 +174,12 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
     return found
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
     made = {attack: _fakes(attack, setting.fakes, rng) for attack in (*REFUSED, *COUNTED)}
     desk: dict[str, Received] = {}
     for step, (attack, fakes) in enumerate(made.items()):
         desk[attack] = received(REGISTRY, TEXT, messages_of(TEXT, fakes, in_one=attack == BULK))
-        tick(0.4 * step / len(made))
+        progress(0.4 * step / len(made))
     believed = {attack: unchecked(TEXT, made[attack]) for attack in made}
     shifts: dict[str, list[float]] = {key: [] for key in (*made, *(f"{attack} believed" for attack in REFUSED))}
     odd, totals = dict.fromkeys(("honest", *COUNTED), 0), dict.fromkeys(("honest", *COUNTED), 0)
@@ -196,7 +197,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             radius = decoding.diagnostics.attack_radius
             if case != "honest":
                 shifts[case].append(_target(decoding))
-        tick(0.4 + 0.6 * repeat / setting.repeats)
+        progress(0.4 + 0.6 * repeat / setting.repeats)
     figures = {f"refused {a}": sum(desk[a].refused.values()) / desk[a].messages for a in made}
     figures |= {f"shift {a}": float(np.mean(shifts[a])) for a in (DISGUISED, BARE, FULL)}
     figures |= {f"odd {a}": odd[a] / setting.repeats for a in ("honest", DISGUISED, LUMP)}
@@ -211,7 +212,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         BARE: f"`other` far below 0, in {totals[BARE] / setting.repeats:.0%}",
         DISGUISED: "nothing",
     }
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=("attack", "messages", "refused", "target's share, believing all", "with the checks", "what shows it"),
         rows=tuple(
@@ -258,7 +259,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
     )
 
 
-def _fakes(attack: str, number: int, rng: np.random.Generator) -> list[Fake]:
+def _fakes(attack: str, number: int, rng: np.random.Generator) -> list[FakeReport]:
     """Each pushes the target; what else it shows is the attack's."""
     cohorts = [7] * number if attack == LUMP else rng.integers(128, size=number).tolist()
     noise = np.packbits(rng.random((number, 64)) < LIKE_HONEST, axis=1)

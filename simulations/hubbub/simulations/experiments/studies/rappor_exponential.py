@@ -33,8 +33,9 @@ from hubbub.protocol.noise import rappor_noise
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, GREY, WIDTH, altair, chart, colours, finished, rule
+from hubbub.simulations.progress import Progress
 
 HELD, CANDIDATES = 100, 200
 WEIGHTS = np.exp(-5 / HELD * np.arange(1, HELD + 1))
@@ -121,7 +122,7 @@ def _powers(n: int, variance: float, level: float, caution: float = 1.0) -> boun
     return bounds.power(SHARES, sqrt(variance * caution / n), np.sqrt((variance + SHARES * (1 - SHARES)) / n), level)
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
     n = setting.reports
     squares, false_runs = 0.0, 0
     found, hits = np.zeros(CANDIDATES), np.zeros(CANDIDATES)
@@ -140,7 +141,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         false_runs += bool(detected[HELD:].any())
         if first is None:
             first = (decoding, counts)
-        tick(repeat / setting.repeats)
+        progress(repeat / setting.repeats)
     assert first is not None
     found, hits = found / setting.repeats, hits / setting.repeats
     figures = {
@@ -152,7 +153,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
     }
     half = float(SHARES[np.flatnonzero(found[:HELD] >= 0.5)[-1]])
     decoding, counts = first
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=("string", "true count", "estimate", "standard error", "found in so many runs"),
         rows=tuple(

@@ -14,7 +14,7 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.simulations.audit.any_callable import as_rows, load
 from hubbub.simulations.audit.command import add_audit, run_audit
 from hubbub.simulations.audit.run import audit_callable, table
-from tests.simulations.test_audit import flag, registry
+from tests.simulations.audit.test_audit import flag, registry
 
 CHANCE = Random(20_261_116)
 
@@ -112,7 +112,7 @@ def run(*arguments: str) -> int:
     return run_audit(parser.parse_args(arguments))
 
 
-HERE = "tests.simulations.test_audit_foreign"
+HERE = "tests.simulations.audit.test_any_callable"
 
 
 def test_the_command_says_by_its_exit_status_whether_the_claim_stands(capsys) -> None:

@@ -27,11 +27,11 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.noise import one_bit_noise
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.audit.transcripts import live
-from hubbub.simulations.experiments import bounds, catalogue, command
-from hubbub.simulations.experiments.catalogue import EXPERIMENTS
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Result, conduct
+from hubbub.simulations.experiments import bounds, command, run
+from hubbub.simulations.experiments.experiment import Experiment, ExperimentResult, Prediction, StudyOutput
 from hubbub.simulations.experiments.page import page
 from hubbub.simulations.experiments.pictures import chart, finished
+from hubbub.simulations.experiments.run import EXPERIMENTS, conduct
 from hubbub.simulations.experiments.studies import (
     averaging,
     dbitflip,
@@ -48,12 +48,12 @@ SEED = 20_261_116
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[str, Result]:
+def results() -> dict[str, ExperimentResult]:
     """All experiments in their quick form."""
     return {experiment.name: conduct(experiment, quick=True, seed=SEED) for experiment in EXPERIMENTS}
 
 
-def missed(result: Result) -> list[str]:
+def missed(result: ExperimentResult) -> list[str]:
     return [f"{f.prediction.what}: {f.found} not in {f.prediction.expected}" for f in result.findings if not f.met]
 
 
@@ -61,7 +61,7 @@ def missed(result: Result) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_figure_is_found_where_theory_puts_it(results: dict[str, Result], name: str) -> None:
+def test_every_figure_is_found_where_theory_puts_it(results: dict[str, ExperimentResult], name: str) -> None:
     assert missed(results[name]) == []
 
 
@@ -77,14 +77,14 @@ def test_setting_source_and_expectation_are_written_down_in_its_file(experiment:
     assert all(part in words for part in ("Source:", "Setting:", "Expected, and why"))
 
 
-def test_the_same_seed_gives_the_same_figures_whatever_ran_before(results: dict[str, Result]) -> None:
+def test_the_same_seed_gives_the_same_figures_whatever_ran_before(results: dict[str, ExperimentResult]) -> None:
     again = conduct(dbitflip.EXPERIMENT, quick=True, seed=SEED)
     assert [f.found for f in again.findings] == [f.found for f in results["dbitflip"].findings]
     other = conduct(dbitflip.EXPERIMENT, quick=True, seed=SEED + 1)
     assert [f.found for f in other.findings] != [f.found for f in again.findings]
 
 
-def test_chance_may_alarm_once_in_ten_thousand_runs(results: dict[str, Result]) -> None:
+def test_chance_may_alarm_once_in_ten_thousand_runs(results: dict[str, ExperimentResult]) -> None:
     assert sum(f.prediction.false_alarm for result in results.values() for f in result.findings) < 1e-4
 
 
@@ -234,7 +234,7 @@ def test_the_test_for_a_change_has_the_false_alarms_it_was_made_for() -> None:
 # --- the command and its page -------------------------------------------------------------------------------------
 
 
-def test_the_page_asks_nothing_of_anybody(results: dict[str, Result]) -> None:
+def test_the_page_asks_nothing_of_anybody(results: dict[str, ExperimentResult]) -> None:
     text = page(list(results.values()), seed=SEED, quick=True, command="hubbub experiments --quick")
     seen = _Seen()
     seen.feed(text)
@@ -275,19 +275,19 @@ class _Seen(HTMLParser):
         return sorted(self.names)
 
 
-def test_the_page_explains_every_experiment(results: dict[str, Result]) -> None:
+def test_the_page_explains_every_experiment(results: dict[str, ExperimentResult]) -> None:
     text = page(list(results.values()), seed=SEED, quick=True, command="hubbub experiments --quick")
     for result in results.values():
         assert f'<article id="{result.name}">' in text
-        assert result.outcome.meaning
-        assert result.outcome.rows
-        assert result.outcome.published
+        assert result.output.meaning
+        assert result.output.rows
+        assert result.output.published
     assert text.count("<svg") == text.count("</figure>") == len(results)
     assert "This is the quick form" in text
 
 
 def test_what_came_out_wrong_is_not_hidden(monkeypatch: pytest.MonkeyPatch, capsys, tmp_path) -> None:
-    monkeypatch.setattr(catalogue, "EXPERIMENTS", (an_experiment(low=1),))
+    monkeypatch.setattr(run, "EXPERIMENTS", (an_experiment(low=1),))
     report = tmp_path / "page.html"
     assert main(["experiments", "--quick", "--report", str(report)]) == 1
     out = capsys.readouterr().out
@@ -324,7 +324,7 @@ def test_wrong_use_is_said_before_the_work_is_done(capsys, arguments: list[str],
 
 
 def test_every_experiment_is_described_in_the_guide() -> None:
-    guide = (Path(__file__).resolve().parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).resolve().parents[3] / "docs" / "experiments.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in guide for name in NAMES)
 
 
@@ -338,7 +338,7 @@ def an_experiment(low: float, figures: dict[str, float] | None = None) -> Experi
         quick=None,
         describe=lambda setting: {"people": "none"},
         predict=lambda setting: {"a": Prediction(what="a figure", low=low, high=2, why="because")},
-        run=lambda setting, rng, tick: Outcome(
+        run=lambda setting, rng, progress: StudyOutput(
             figures={"a": 0.0} if figures is None else figures,
             columns=("x",),
             rows=(("1",),),

@@ -18,7 +18,7 @@ from hubbub.simulations.audit.enumeration import worst_odds
 from hubbub.simulations.audit.evidence import Chances, Seen, bound_expected, bound_shown
 from hubbub.simulations.audit.pairs import far_pairs
 from hubbub.simulations.audit.scores import MEMO, SCALE, score_law
-from tests.simulations.test_audit import STRING, registry
+from tests.simulations.audit.test_audit import STRING, registry
 
 F = Fraction
 NOISES = {

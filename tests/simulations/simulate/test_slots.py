@@ -11,7 +11,7 @@ import pytest
 
 from hubbub.client import memos, state
 from hubbub.protocol.registry import Registry
-from hubbub.simulations.people.masks import NOWHERE
+from hubbub.simulations.kinds.kind import NOWHERE
 from hubbub.simulations.simulate.slots import MOST_ROWS, TooManyHistories, answer_from_slots
 from tests.chance import assert_uniform, uniform_power
 

@@ -9,8 +9,9 @@ import pytest
 
 from hubbub.protocol.encoding import ABSENT as SILENCE
 from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
-from hubbub.simulations.people.histories import ABSENT, AWAY, Lives
-from hubbub.simulations.people.masks import NOWHERE, asked_by_cohort
+from hubbub.simulations.kinds.kind import NOWHERE
+from hubbub.simulations.people.histories import ABSENT, AWAY, Histories
+from hubbub.simulations.people.masks import masks_by_cohort
 from tests.analysis.worlds import define
 from tests.chance import assert_binomial, power
 
@@ -37,20 +38,20 @@ EDGES = tuple(Fraction(x) for x in ("0", "0.1", "0.3", "1", "4"))
 def test_keys_stand_for_the_masks_that_the_client_encodes(shape, values):
     """Also for silence, and in every cohort; and two values have one key exactly if they have one mask."""
     answers = np.array([*range(len(values)), ABSENT, AWAY])[:, np.newaxis]
-    lives = Lives(tuple(values), answers, np.full(len(answers), 500))
-    for asked in asked_by_cohort(define(shape), lives, np.random.default_rng(1)):
-        masks = [shape.encode(value, asked.cohort).mask for value in [*values, SILENCE]]
-        keys = asked.keys[:, 0].tolist()
+    histories = Histories(tuple(values), answers, np.full(len(answers), 500))
+    for masks in masks_by_cohort(define(shape), histories, np.random.default_rng(1)):
+        encoded = [shape.encode(value, masks.cohort).mask for value in [*values, SILENCE]]
+        keys = masks.keys[:, 0].tolist()
         assert keys[-1] == NOWHERE
-        for key, mask in zip(keys, masks, strict=False):
-            assert sum(1 << int(bit) for bit in asked.where[key] if bit != NOWHERE) == mask
-        assert len(set(keys[:-1])) == len(set(masks))
+        for key, mask in zip(keys, encoded, strict=False):
+            assert sum(1 << int(bit) for bit in masks.where[key] if bit != NOWHERE) == mask
+        assert len(set(keys[:-1])) == len(set(encoded))
 
 
 def test_every_install_joins_one_cohort_and_all_are_equally_likely():
     shape = String(num_bits=8, num_hashes=1, num_cohorts=4)
-    lives = Lives(("x",), np.zeros((1, 1), int), np.array([400_000]))
-    sizes = [int(asked.installs.sum()) for asked in asked_by_cohort(define(shape), lives, np.random.default_rng(2))]
+    histories = Histories(("x",), np.zeros((1, 1), int), np.array([400_000]))
+    sizes = [int(masks.installs.sum()) for masks in masks_by_cohort(define(shape), histories, np.random.default_rng(2))]
     assert sum(sizes) == 400_000
     for size in sizes:
         assert_binomial(size, 400_000, 0.25)
@@ -58,12 +59,12 @@ def test_every_install_joins_one_cohort_and_all_are_equally_likely():
 
 
 def test_a_mean_is_rounded_as_one_dither_for_life_has_it():
-    """Installs hold 2, then 7 of 10, then nothing: nobody is rounded up for 2 and down for 7, and the law over$
+    """Installs hold 2, then 7 of 10, then nothing: nobody is rounded up for 2 and down for 7, and the law over
     patterns is that of `encode` with a dither drawn once."""
     shape = Mean(low=Fraction(0), high=Fraction(10), absent=Fraction(5))
-    lives = Lives((2.0, 7.0), np.array([[0, 1, ABSENT, AWAY]]), np.array([1_000_000]))
-    (asked,) = asked_by_cohort(define(shape), lives, np.random.default_rng(3))
-    found = {tuple(keys): int(n) for keys, n in zip(asked.keys.tolist(), asked.installs, strict=True)}
+    histories = Histories((2.0, 7.0), np.array([[0, 1, ABSENT, AWAY]]), np.array([1_000_000]))
+    (masks,) = masks_by_cohort(define(shape), histories, np.random.default_rng(3))
+    found = {tuple(keys): int(n) for keys, n in zip(masks.keys.tolist(), masks.installs, strict=True)}
     expected: dict[tuple[int, ...], int] = {}
     for dither in range(0, 2**64, 2**64 // 1000):
         ends = (*(shape.encode(value, 0, dither).mask for value in (2.0, 7.0, SILENCE)), NOWHERE)

@@ -1,7 +1,7 @@
 """Three ways to run a population give one law: exact tallies, every report drawn, and real clients.
 
 The world is small and difficult: installs change their minds, have nothing to say, stay away, use up their slots, are
-held to an old answer. Each way runs the same lives; only chance differs. Every verdict's false alarm is one in a
+held to an old answer. Each way runs the same histories; only chance differs. Every verdict's false alarm is one in a
 million, and planted slips that a programmer could make are caught.
 """
 
@@ -24,12 +24,13 @@ from hubbub.protocol.tally import count
 from hubbub.protocol.wire import unpack
 from hubbub.simulations.audit.transcripts import reporting_allowed, tapped_wire
 from hubbub.simulations.fleet import Voyage, live
+from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import default_population, parse_population
-from hubbub.simulations.people.histories import AWAY, Habits, Lives, draw_lives
-from hubbub.simulations.simulate.clients import client_tallies, crowd_of
+from hubbub.simulations.people.histories import AWAY, Crowd, Histories, draw_histories
+from hubbub.simulations.simulate.clients import client_tallies
 from hubbub.simulations.simulate.exact import exact_tally
 from hubbub.simulations.simulate.reports import report_tally
-from tests.simulations.laws import (
+from tests.simulations.simulate.laws import (
     assert_from_law,
     assert_same_law,
     columns_of,
@@ -64,19 +65,19 @@ CROWDS = 8
 
 
 @cache
-def lives() -> dict[str, Lives]:
+def histories() -> dict[str, Histories]:
     """The same installs for all metrics: whoever is away is away from all of them."""
     rng = np.random.default_rng(11)
     away = rng.random((INSTALLS, EPOCHS)) < 0.15
     away[:, 0] &= ~away.all(axis=1)
-    habits = Habits(change=0.4, absent=0.15)
+    behaviour = Behaviour(change=0.4, absent=0.15)
     found = {}
     for metric in REGISTRY:
         people = (
             parse_population(metric.shape, "zipf:1,6") if metric.kind == "string" else default_population(metric.shape)
         )
-        drawn = draw_lives(people, habits, INSTALLS, EPOCHS, rng)
-        found[metric.name] = Lives(drawn.values, np.where(away, AWAY, drawn.answers), drawn.installs)
+        drawn = draw_histories(people, behaviour, INSTALLS, EPOCHS, rng)
+        found[metric.name] = Histories(drawn.values, np.where(away, AWAY, drawn.answers), drawn.installs)
     return found
 
 
@@ -84,7 +85,7 @@ def sample(way, name: str, size: int, seed: int, metric=None) -> np.ndarray:
     metric = metric or REGISTRY[name]
     rng = np.random.default_rng(seed)
     epochs = range(FIRST, FIRST + EPOCHS)
-    return columns_of([way(metric, lives()[name], epochs, rng).tally for _ in range(size)])
+    return columns_of([way(metric, histories()[name], epochs, rng).tally for _ in range(size)])
 
 
 @cache
@@ -95,7 +96,7 @@ def exact(name: str) -> np.ndarray:
 @cache
 def from_clients() -> dict[str, np.ndarray]:
     """A few crowds through the real client from `record` to the bytes of its messages; no network."""
-    crowd = crowd_of(lives())
+    crowd = Crowd(histories())
     known = by_short_hash(REGISTRY)
     voyage = Voyage(source=SOURCE, endpoint="http://127.0.0.1:9", start=86_400 * FIRST, make_crowd=lambda: crowd)
     found: dict[str, list] = {name: [] for name in KEYS}
@@ -150,12 +151,12 @@ def test_memos_that_are_not_kept_are_caught():
     shape = REGISTRY["tongue"].shape
     metric = REGISTRY["tongue"].replace(noise=shape.best_noise(Fraction(1), Fraction(1)))
     rng = np.random.default_rng(4)
-    steady = draw_lives(default_population(shape), Habits(), INSTALLS, EPOCHS, rng)
+    steady = draw_histories(default_population(shape), Behaviour(), INSTALLS, EPOCHS, rng)
     epochs = range(FIRST, FIRST + EPOCHS)
     kept = [exact_tally(metric, steady, epochs, rng).tally for _ in range(QUICK)]
     forgotten = []
     for _ in range(QUICK):
-        one = Lives(steady.values, steady.answers[:, :1], steady.installs)
+        one = Histories(steady.values, steady.answers[:, :1], steady.installs)
         parts = [exact_tally(metric, one, [epoch], rng).tally for epoch in epochs]
         forgotten.append(reduce(add, parts))
     assert same_law(columns_of(kept), columns_of(forgotten)) < 1e-6
@@ -176,8 +177,8 @@ def test_exact_tallies_and_single_reports_have_one_law_in_full(name, figure):
 def test_real_clients_over_http_have_the_law_of_exact_tallies(figure):
     """2000 installs, a real collector, seeded chance."""
     many = {
-        name: Lives(x.values, np.repeat(x.answers, 50, axis=0), np.ones(50 * INSTALLS, int))
-        for name, x in lives().items()
+        name: Histories(x.values, np.repeat(x.answers, 50, axis=0), np.ones(50 * INSTALLS, int))
+        for name, x in histories().items()
     }
     now = 86_400.0 * (int(np.datetime64("today", "D").astype(int)))
     tallies = client_tallies(SOURCE, many, now=now, processes=2, seed=8)

@@ -23,9 +23,9 @@ from hubbub.simulations.audit.evidence import ALPHA, STRAY, Chances, bound_expec
 from hubbub.simulations.audit.run import audit_registry
 from hubbub.simulations.audit.scores import MEMO, score_law
 from hubbub.simulations.audit.transcripts import RUNS, ClientAudit, _View, run_times
-from tests.simulations import planted
+from tests.simulations.audit import planted
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "metrics.toml"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "metrics.toml"
 SURE = 0.999
 TERMS = 'why = "w"\nowner = "o"\nexpires = 2090-01-01\nevery = "week"\n'
 
