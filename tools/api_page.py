@@ -23,7 +23,7 @@ section; the protocol and the rest are for analysts, operators and tools.
 """
 
 PUBLIC: dict[str, tuple[str, ...]] = {
-    "hubbub.client": ("Client", "Status", "Pending", "Registry", "Invalid"),
+    "hubbub.client": ("Client", "Status", "Decision", "Pending", "Transport", "Answer", "Registry", "Invalid"),
     "hubbub.client.testing": ("hubbub_records", "recording"),
     "hubbub.analysis": ("decode", "Decoding", "compare", "Comparison"),
     "hubbub.analysis.result": ("Diagnostics",),

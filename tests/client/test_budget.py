@@ -30,7 +30,7 @@ def live(directory: Path, calls: int) -> tuple[int, int]:
     however fast the machine is: (calls, processes that died early)."""
     done = died = seed = 0
     now = "1728000000.0"
-    environ = {**os.environ, "HUBBUB_MODE": "on", "PYTHONPATH": str(Path.cwd())}
+    environ = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     while done < calls or died < DEATHS:
         left = max(calls - done, 1_000)
         worker = [sys.executable, "tests/client/recorder.py", str(directory), str(seed), str(left), now]

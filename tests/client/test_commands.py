@@ -243,7 +243,9 @@ def test_a_state_of_another_version_is_told_in_words(lived: Install, command: st
     done = hubbub(command, "--state", lived.directory)
     assert done.returncode == 2
     assert done.stderr == (
-        f"hubbub {command}: {lived.directory / 'state.db'} must have schema 1, got 7: it is of another hubbub\n"
+        f"hubbub {command}: {lived.directory / 'state.db'} must have schema 1, got 7: another release of hubbub wrote "
+        "it. It is left as it is, and nothing is sent. Use the release of the app that wrote it, or delete the file to "
+        "start anew\n"
     )
 
 

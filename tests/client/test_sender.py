@@ -9,7 +9,7 @@ from email.utils import formatdate
 
 import pytest
 
-from hubbub.client import Client
+from hubbub.client import Client, upload
 from hubbub.protocol.refusal import LATER, STATUS
 from hubbub.protocol.report import MEDIA_TYPE
 from tests.client.answering_server import HANG, RESET, Answer, AnsweringServer, problem, stored
@@ -354,7 +354,7 @@ def test_a_message_is_given_up_after_28_days(install: Install) -> None:
 
 
 def test_the_outbox_is_capped_by_number_and_the_oldest_go_first(install: Install, environment) -> None:
-    environment.setattr("hubbub.client.upload.MAX_BATCHES", 3)
+    environment.setattr("hubbub.client.outbox.MAX_BATCHES", 3)
     client = install.agreed()
     install.days(8)
     install.server.answer = lambda body: Answer(500)
@@ -365,7 +365,7 @@ def test_the_outbox_is_capped_by_number_and_the_oldest_go_first(install: Install
 
 
 def test_the_outbox_is_capped_by_bytes(install: Install, environment) -> None:
-    environment.setattr("hubbub.client.upload.MAX_BYTES", 10_000)
+    environment.setattr("hubbub.client.outbox.MAX_BYTES", 10_000)
     client = install.agreed(registry(metric("page", "string", num_bits=16_384)))
     install.days(12)
     install.server.answer = lambda body: Answer(500)
@@ -393,13 +393,12 @@ def test_two_processes_do_not_send_one_message_at_the_same_time(install: Install
     assert client.status().counts["sent"] == 1
 
 
-def test_a_message_whose_sender_died_is_sent_by_another_after_two_minutes(install: Install, client: Client) -> None:
-    def die(size: int) -> bytes:
-        raise KeyboardInterrupt
+def test_a_message_whose_sender_died_is_sent_by_another_after_two_minutes(install: Install) -> None:
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
+        upload.post(endpoint, body, timeout)
+        raise KeyboardInterrupt  # the process ends before it can keep what it was told
 
-    client.flush(timeout=0)
-    install.server.answer = lambda body: Answer(500)
-    client._random = die  # a pause is drawn when the answer is known: there the process ends
+    client = with_message(install, install.agreed(post=post))
     with pytest.raises(KeyboardInterrupt):
         client.flush()
     install.server.answer = stored

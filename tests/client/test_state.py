@@ -191,7 +191,10 @@ def test_a_state_of_another_version_is_refused_in_words_and_left_alone(install: 
     db.close()
     client = install.client()
     assert client.mode == "off"
-    assert client.status().rule == f"{path} must have schema 1, got 2: it is of another hubbub"
+    assert client.status().rule == (
+        f"{path} must have schema 1, got 2: another release of hubbub wrote it. It is left as it is, and nothing is "
+        "sent. Use the release of the app that wrote it, or delete the file to start anew"
+    )
     assert path.exists()
 
 

@@ -26,10 +26,11 @@ import numpy as np
 from hubbub.analysis.decode import decode
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
 from hubbub.analysis.result import NUMBER, Decoding
-from hubbub.client import Registry, upload
+from hubbub.client import Registry
+from hubbub.client.upload import attempt, post
 from hubbub.collector.export import from_url
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.fleet import DAY, Voyage, run_fleet
+from hubbub.simulations.fleet import DAY, FleetRun, run_fleet
 from hubbub.simulations.people.truth import Truth, truth_of
 from hubbub.simulations.population import Crowd, Question, draw_crowd, lognormal, weighted, zipf
 from hubbub.simulations.server import Collector, running_collector, running_dashboard
@@ -115,9 +116,9 @@ def _dashboard(collector: Collector, folder: Path) -> AbstractContextManager[str
 def _watch(
     screen: Screen, collector: Collector, source: str, crowd: Crowd, installs: int, processes: int, seed: int
 ) -> Counter[str]:
-    """Let the fleet sail and look at the estimates about once a second, as an impatient analyst would."""
+    """Let the fleet run and look at the estimates about once a second, as an impatient analyst would."""
     today = time.time() // DAY * DAY
-    voyage = Voyage(
+    fleet = FleetRun(
         source=source,
         endpoint=collector.url,
         start=today - DAYS * DAY,
@@ -125,9 +126,9 @@ def _watch(
     )
     counts: Counter[str] = Counter()
     looked = time.monotonic()
-    for home in run_fleet(voyage, installs, processes):
-        counts += home
-        counts["installs"] += home["made"] // (DAYS * len(QUESTIONS))
+    for finished in run_fleet(fleet, installs, processes):
+        counts += finished
+        counts["installs"] += finished["made"] // (DAYS * len(QUESTIONS))
         if time.monotonic() - looked >= LOOK_SECONDS and screen.live:
             rows = list(read(collector, source, crowd))
             screen.show(_table(rows, counts["installs"], installs, screen.style))
@@ -171,7 +172,7 @@ def _vandalise(collector: Collector, seed: int) -> None:
     """Somebody sends rubbish. It is refused whole, with words, and counts for nothing."""
     rng = Random(seed)
     for _ in range(VANDALS):
-        upload.post(collector.url, b"HUBB" + rng.randbytes(60), bytes(16), timeout=10.0)
+        attempt(post, collector.url, b"HUBB" + rng.randbytes(60), bytes(16), timeout=10.0)
 
 
 # --- what is shown ------------------------------------------------------------------------------------------------
