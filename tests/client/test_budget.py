@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.protocol.report import Batch, by_short_hash, unpack
-from tests.client.recorder import registries
+from tests.client.careless_app import registries
 
 METRICS = {metric.metric_hash: metric for registry in registries() for metric in registry}
 DEATHS = 3
@@ -33,7 +33,7 @@ def live(directory: Path, calls: int) -> tuple[int, int]:
     environ = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     while done < calls or died < DEATHS:
         left = max(calls - done, 1_000)
-        worker = [sys.executable, "tests/client/recorder.py", str(directory), str(seed), str(left), now]
+        worker = [sys.executable, "tests/client/careless_app.py", str(directory), str(seed), str(left), now]
         result = subprocess.run(worker, env=environ, capture_output=True, text=True)
         assert result.returncode < 0, result.stderr  # killed, one way or the other
         times = [line for line in result.stdout.splitlines(keepends=True) if line.endswith("\n")]

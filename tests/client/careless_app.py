@@ -1,6 +1,6 @@
 """A process that uses the client as a careless app would, until it is killed: run by test_budget.py.
 
-    python tests/client/recorder.py DIRECTORY SEED CALLS NOW
+    python tests/client/careless_app.py DIRECTORY SEED CALLS NOW
 
 Prints the virtual time after each call. Every message that leaves is appended to DIRECTORY/wire before it counts as
 delivered. The process dies of SIGALRM at an arbitrary instruction, or of SIGKILL after its last call; it never closes
