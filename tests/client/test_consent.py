@@ -105,6 +105,24 @@ def test_a_test_run_leaves_the_outbox_of_a_person_who_agreed_as_it_is(install, e
     assert install.client().status().batches_waiting == 1
 
 
+@pytest.mark.parametrize(
+    ("around", "given", "mode"),
+    [
+        ({"DO_NOT_TRACK": "1"}, {"HUBBUB_MODE": "on"}, "on"),
+        ({"HUBBUB_MODE": "on"}, {"HUBBUB_MODE": "on", "DO_NOT_TRACK": "1"}, "off"),
+        ({"HUBBUB_MODE": "on"}, {}, "local"),  # under pytest
+    ],
+)
+def test_an_environment_that_is_given_takes_the_place_of_the_processs_own(
+    install: Install, environment: pytest.MonkeyPatch, around: dict, given: dict, mode: str
+) -> None:
+    install.agreed().close()
+    environment.delenv("HUBBUB_MODE")
+    for name, value in around.items():
+        environment.setenv(name, value)
+    assert install.client(environ=given).mode == mode
+
+
 def test_undecided_stores_nothing_whatever_an_app_does(install: Install) -> None:
     with install.client() as client:
         client.record("dark_theme", True)

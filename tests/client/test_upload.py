@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Client
+from hubbub.client.upload import Verdict, read_answer
 from hubbub.protocol.refusal import LATER, STATUS
 from hubbub.protocol.report import MEDIA_TYPE
 from tests.client.answering_server import HANG, RESET, Answer, AnsweringServer, problem, stored
@@ -198,6 +199,53 @@ def test_no_time_left_is_no_failure(install: Install, client: Client) -> None:
     client.flush(timeout=0)
     assert (client.status().batches_waiting, client.status().failures) == (1, 0)
     assert install.server.connections == 0
+
+
+# --- another transport --------------------------------------------------------------------------------------------
+
+
+def test_a_transport_that_the_app_gives_takes_the_place_of_ours(install: Install) -> None:
+    calls = []
+
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
+        calls.append((endpoint, body, timeout))
+        return stored(body)
+
+    client = install.with_message(endpoint="https://telemetry.example.org/base", post=post)
+    waiting = [message.body for message in client.preview() if message.body]
+    assert client.flush()
+    ((endpoint, body, timeout),) = calls
+    assert (endpoint, [body]) == ("https://telemetry.example.org/base", waiting)
+    assert 0 < timeout <= 10
+    assert client.status().counts["sent"] == 1
+    assert install.server.connections == 0
+
+
+class OfTheApp(Exception):
+    """What another HTTP stack raises."""
+
+
+@pytest.mark.parametrize("error", [OSError, ValueError, OfTheApp, RuntimeError], ids=lambda error: error.__name__)
+def test_whatever_a_transport_raises_is_a_failed_attempt(install: Install, error: type[Exception]) -> None:
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
+        raise error
+
+    client = install.with_message(post=post)
+    assert not client.flush()
+    assert (client.status().batches_waiting, client.status().failures) == (1, 1)
+
+
+def test_the_headers_of_an_answer_are_read_in_upper_and_lower_case() -> None:
+    for headers in ({"retry-after": "7"}, {"Retry-After": "7"}, {"RETRY-AFTER": "7"}):
+        assert read_answer(Answer(503, b"", headers), bytes(16)) == Verdict("failed", "status_503", 7.0)
+
+
+def test_of_a_header_that_is_repeated_the_first_counts(install: Install) -> None:
+    answer = raw("HTTP/1.1 503 Busy\nRetry-After: 600\nRetry-After: 60000\nContent-Length: 0\n\n")
+    install.server.answer = lambda body: answer
+    client = install.with_message()
+    client.flush()
+    assert client.status().next_send == install.now + 600
 
 
 # --- proxies --------------------------------------------------------------------------------------------------------
