@@ -216,6 +216,20 @@ def test_an_environment_that_leaves_on_empties_the_outbox(install: Install, vari
     assert install.client().status().batches_waiting == 0
 
 
+def test_an_epoch_that_the_environment_emptied_is_not_reported_again(install: Install) -> None:
+    with install.agreed() as client:
+        client.record("dark_theme", True)
+    install.client(environ={"HUBBUB_MODE": "on", "DO_NOT_TRACK": "1"}).close()
+    client = install.client()
+    client.record("dark_theme", True)
+    assert client.status().counts["not_asked"] == 1
+    install.days(1)
+    client.record("dark_theme", True)
+    install.days(1)
+    client.flush()
+    assert [report.epoch for report in install.arrived()] == [20_775]  # the day after
+
+
 def test_a_registry_that_asks_more_lapses_the_yes(install: Install) -> None:
     install.agreed().close()
     client = install.client(registry(metric("dark_theme"), metric("beta", why='"See who tries it"')))

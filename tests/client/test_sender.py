@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 
 import pytest
 
+from hubbub.client import outbox
 from tests.client.answering_server import DRIP, HANG, Answer, stored
 from tests.client.install import Install
 from tests.client.processes import run_python
@@ -108,6 +110,44 @@ def test_a_flush_waits_for_the_thread_until_it_has_sent(install: Install) -> Non
         patch.setattr(threading.Thread, "join", joined)
         assert client.flush(timeout=60)
     assert client.status().counts["sent"] == 1
+
+
+def test_an_attempt_has_ten_seconds_and_never_more_than_the_caller(install: Install, monkeypatch) -> None:
+    given = []
+
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
+        given.append(timeout)
+        return stored(body)
+
+    client = install.with_message(post=post)
+    client.flush(timeout=1000)
+    assert given == [10]
+    monkeypatch.setattr("hubbub.client.sender.TIMEOUT", 1e6)
+    install.days(1)
+    client.flush(timeout=1000)
+    assert 0 < given[1] <= 1000
+
+
+def test_a_message_is_synced_to_the_disk_before_it_leaves(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were it lost with the machine's power after it had left, its reports would be drawn a second time."""
+    happened = []
+    claim = outbox.claim
+
+    def claimed(db: sqlite3.Connection, now: float):
+        happened.append(("claim", *db.execute("PRAGMA synchronous").fetchone()))
+        return claim(db, now)
+
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
+        happened.append(("leaves",))
+        return stored(body)
+
+    monkeypatch.setattr(outbox, "claim", claimed)
+    client = install.with_message(post=post)
+    assert client.flush()
+    full = 2
+    assert happened == [("claim", full), ("leaves",), ("claim", full)]
+    with client._state.transaction() as db:
+        assert db.execute("PRAGMA synchronous").fetchone() != (full,)  # a record does not wait for the disk
 
 
 # --- leaving --------------------------------------------------------------------------------------------------------
