@@ -23,7 +23,7 @@ section; the protocol and the rest are for analysts, operators and tools.
 """
 
 PUBLIC: dict[str, tuple[str, ...]] = {
-    "hubbub.client": ("Client", "Status", "Pending", "Registry", "Invalid"),
+    "hubbub.client": ("Client", "Status", "Decision", "Pending", "Transport", "Answer", "Registry", "Invalid"),
     "hubbub.client.testing": ("hubbub_records", "recording"),
     "hubbub.analysis": ("decode", "Decoding", "compare", "Comparison"),
     "hubbub.analysis.result": ("Diagnostics",),
@@ -102,7 +102,9 @@ def members(cls: type) -> Iterator[str]:
 
 def signature(name: str, thing: Any) -> Iterator[str]:
     """As one would write the call; a class that only carries values is shown by its fields."""
-    if is_dataclass(thing) or hasattr(thing, "_fields"):
+    if getattr(thing, "_is_protocol", False):  # how one is called: nobody makes one by its name
+        thing = thing.__call__
+    elif is_dataclass(thing) or hasattr(thing, "_fields"):
         names = [field.name for field in fields(thing)] if is_dataclass(thing) else list(thing._fields)
         yield "Fields: " + ", ".join(f"`{field}`" for field in names if not field.startswith("_")) + "."
         yield ""

@@ -12,13 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from hubbub.protocol.cadence import epoch_of, epoch_start, epoch_text
+from hubbub.protocol.cadence import DAY, epoch_of, epoch_start, epoch_text
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.registry import Registry
-
-DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)

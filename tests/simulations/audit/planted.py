@@ -8,8 +8,8 @@ import pytest
 
 from hubbub.client import Client, memos, recorder
 from hubbub.client.memos import Memo
-from hubbub.client.recorder import Reporter
-from hubbub.client.respond import Response, draw_bits, draw_memo, respond
+from hubbub.client.recorder import _Session
+from hubbub.client.respond import Response, draw_bits, draw_memo, permanent_response, respond
 from hubbub.protocol.channel import UNITS, BitChannel, KaryChannel, Noise
 
 # --- in the draw: stand-ins for `respond` -------------------------------------------------------------------------
@@ -58,10 +58,10 @@ def _moved(channel, by: Fraction):
 
 
 def clients_forget_their_memos(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(db, who, metric, mask, epoch, random) -> Memo:
-        return Memo(draw_memo(metric, mask, who.cohort(metric), random))
+    def drawn_afresh(db, who, metric, mask, epoch, draws) -> Memo:
+        return Memo(permanent_response(metric, mask, who.cohort(metric), draws))
 
-    monkeypatch.setattr(recorder, "answer", answer)
+    monkeypatch.setattr(recorder, "find_or_draw", drawn_afresh)
 
 
 def clients_share_memos_between_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def clients_share_memos_between_metrics(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def clients_report_only_what_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
-    record, asked = Client.record, Reporter._asked
+    record, asked = Client.record, _Session._metrics_asked
 
     def only_if_true(self, name, value) -> None:
         if value is not False:
@@ -80,8 +80,8 @@ def clients_report_only_what_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Client, "record", only_if_true)
     monkeypatch.setattr(
-        Reporter,
-        "_asked",
+        _Session,
+        "_metrics_asked",
         lambda self, every, epoch: (m for m in asked(self, every, epoch) if self.has_report(m, epoch)),
     )
 

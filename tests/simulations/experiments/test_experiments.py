@@ -26,7 +26,7 @@ from hubbub.command.main import main
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.noise import one_bit_noise
 from hubbub.protocol.registry import Registry
-from hubbub.simulations.audit.transcripts import live
+from hubbub.simulations.audit.transcripts import transcript
 from hubbub.simulations.experiments import bounds, command, run
 from hubbub.simulations.experiments.experiment import Experiment, ExperimentResult, Prediction, StudyOutput
 from hubbub.simulations.experiments.page import page
@@ -102,7 +102,7 @@ def test_a_client_that_keeps_no_memo_is_found_out(monkeypatch: pytest.MonkeyPatc
 
 def test_a_hold_that_does_not_hold_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The theory is that of hold; the clients are told nothing of it."""
-    monkeypatch.setattr(hold, "live", lambda registry, *rest: live(_without_hold(registry), *rest))
+    monkeypatch.setattr(hold, "transcript", lambda registry, *rest: transcript(_without_hold(registry), *rest))
     result = conduct(hold.EXPERIMENT, quick=True, seed=SEED)
     assert any("changes detected" in words and "with hold" in words for words in missed(result))
 

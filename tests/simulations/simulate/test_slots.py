@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from hubbub.client import memos, state
+from hubbub.client.facts import Facts
+from hubbub.client.identity import ensure_identity
+from hubbub.client.respond import RandomDraws
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.kinds.kind import NOWHERE
 from hubbub.simulations.simulate.slots import MOST_ROWS, TooManyHistories, answer_from_slots
@@ -45,7 +48,7 @@ def histories(seed: int, rows: int = INSTALLS) -> np.ndarray:
 
 
 def client(metric, keys: np.ndarray, seed: int) -> tuple[list[int], list[bool]]:
-    """The slot that the client's `memos.answer` uses in each epoch, and whether it was an old one for want of room.
+    """The slot that the client's `find_or_draw` uses in each epoch, and whether it was an old one for want of room.
 
     A memo of 128 bits is as good as a name: two are never the same by chance.
     """
@@ -53,14 +56,14 @@ def client(metric, keys: np.ndarray, seed: int) -> tuple[list[int], list[bool]]:
     db = sqlite3.connect(":memory:")
     db.executescript(state._TABLES)
     db.execute("INSERT INTO ledger VALUES (?, ?, 0)", (metric.metric_hash, metric.max_values))
-    who = memos.identity(db, {}, random)
+    who = ensure_identity(db, Facts(), random)
     slots, overflowed, names = [], [], {}
     for key, epoch in zip(keys.tolist(), EPOCHS, strict=True):
         if key == NOWHERE:
             slots.append(NOWHERE)
             overflowed.append(False)
             continue
-        memo = memos.answer(db, who, metric, 1 << key, epoch, random)
+        memo = memos.find_or_draw(db, who, metric, 1 << key, epoch, RandomDraws(random))
         slots.append(names.setdefault(memo.bits, len(names)))
         overflowed.append(memo.overflowed)
     db.close()

@@ -7,12 +7,9 @@ million, and planted slips that a programmer could make are caught.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from fractions import Fraction
 from functools import cache, reduce
 from operator import add
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -22,8 +19,7 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.tally import count
 from hubbub.protocol.wire import unpack
-from hubbub.simulations.audit.transcripts import reporting_allowed, tapped_wire
-from hubbub.simulations.fleet import Voyage, live
+from hubbub.simulations.fleet import FleetRun, keep_in, run_member
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import default_population, parse_population
 from hubbub.simulations.people.histories import AWAY, Crowd, Histories, draw_histories
@@ -98,22 +94,17 @@ def from_clients() -> dict[str, np.ndarray]:
     """A few crowds through the real client from `record` to the bytes of its messages; no network."""
     crowd = Crowd(histories())
     known = by_short_hash(REGISTRY)
-    voyage = Voyage(source=SOURCE, endpoint="http://127.0.0.1:9", start=86_400 * FIRST, make_crowd=lambda: crowd)
+    fleet = FleetRun(source=SOURCE, endpoint="http://127.0.0.1:9", start=86_400 * FIRST, make_crowd=lambda: crowd)
     found: dict[str, list] = {name: [] for name in KEYS}
-    home = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
-    try:
-        with reporting_allowed():
-            for repeat in range(CROWDS):
-                with tapped_wire() as sent:
-                    for install in range(INSTALLS):
-                        random = Random(f"{repeat} {install}").randbytes
-                        live(REGISTRY, voyage, home / f"{repeat} {install}", crowd.of_install(install), False, random)
-                reports = [report for body in sent for report in unpack(body, known).reports]
-                for name in KEYS:
-                    mine = [report for report in reports if report.metric.name == name]
-                    found[name].append(count(REGISTRY[name], mine))
-    finally:
-        shutil.rmtree(home)
+    for repeat in range(CROWDS):
+        messages: list[bytes] = []
+        for install in range(INSTALLS):
+            random = Random(f"{repeat} {install}").randbytes
+            run_member(REGISTRY, fleet, crowd.of_install(install), post=keep_in(messages), random=random)
+        reports = [report for body in messages for report in unpack(body, known).reports]
+        for name in KEYS:
+            mine = [report for report in reports if report.metric.name == name]
+            found[name].append(count(REGISTRY[name], mine))
     return {name: columns_of(tallies) for name, tallies in found.items()}
 
 

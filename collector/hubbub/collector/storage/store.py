@@ -17,7 +17,7 @@ from time import perf_counter
 
 import numpy as np
 
-from hubbub.collector.catalog import DAY, Catalog, closing_day, day_of, sealed_through
+from hubbub.collector.catalog import Catalog, closing_day, day_of, sealed_through
 from hubbub.collector.intake import Arrival
 from hubbub.collector.message_layout import Layout, Layouts, layout_of
 from hubbub.collector.storage.batch_ids import RECORD_CRC, BatchIds
@@ -26,7 +26,7 @@ from hubbub.collector.storage.counting import Bytes, Cells
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.kept_reports import check_can_keep, remove, shuffled, write_closed
 from hubbub.collector.storage.log import DISK_FULL, DiskFull, Log, Position, replay, segments, sync_folder
-from hubbub.protocol.cadence import epoch_start
+from hubbub.protocol.cadence import DAY, epoch_start
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.report import Block
 from hubbub.protocol.wire import unpack

@@ -26,12 +26,13 @@ import numpy as np
 from hubbub.analysis.decode import decode
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
 from hubbub.analysis.result import NUMBER, Decoding
-from hubbub.client import Registry, upload
+from hubbub.client import Registry
+from hubbub.client.upload import attempt, post
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import fetch_tallies
 from hubbub.simulations import progress
-from hubbub.simulations.fleet import Voyage, run_fleet
+from hubbub.simulations.fleet import FleetRun, run_fleet
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import parse_population, weighted_values
 from hubbub.simulations.people.histories import Crowd, draw_crowd
@@ -132,7 +133,7 @@ def _watch(
     """Let the fleet run and look at the estimates about once a second, as an impatient analyst would."""
     installs = crowd.installs
     today = time.time() // DAY * DAY
-    voyage = Voyage(
+    fleet = FleetRun(
         source=registry.source,
         endpoint=collector.url,
         start=today - DAYS * DAY,
@@ -140,9 +141,9 @@ def _watch(
     )
     counts: Counter[str] = Counter()
     looked = time.monotonic()
-    for home in run_fleet(voyage, installs, processes):
-        counts += home
-        counts["installs"] += home["made"] // (DAYS * len(registry))
+    for finished in run_fleet(fleet, installs, processes):
+        counts += finished
+        counts["installs"] += finished["made"] // (DAYS * len(registry))
         if time.monotonic() - looked >= LOOK_SECONDS and screen.live:
             rows = list(read(collector, registry, crowd))
             screen.show(_table(rows, counts["installs"], installs, screen.style))
@@ -186,7 +187,7 @@ def _vandalise(collector: Collector, seed: int) -> None:
     """Somebody sends rubbish. It is refused whole, with words, and counts for nothing."""
     rng = Random(seed)
     for _ in range(VANDALS):
-        upload.post(collector.url, b"HUBB" + rng.randbytes(60), bytes(16), timeout=10.0)
+        attempt(post, collector.url, b"HUBB" + rng.randbytes(60), bytes(16), timeout=10.0)
 
 
 # --- what is shown ------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import fetch_tallies
-from hubbub.simulations.fleet import Voyage, run_fleet
+from hubbub.simulations.fleet import FleetRun, run_fleet
 from hubbub.simulations.people.histories import AWAY, Crowd, Histories
 from hubbub.simulations.progress import Progress
 from hubbub.simulations.server import running_collector
@@ -51,7 +51,7 @@ def client_tallies(
         metrics = Path(directory, "metrics.toml")
         metrics.write_text(source, encoding="utf-8")
         with running_collector(metrics, Path(directory, "data")) as collector:
-            voyage = Voyage(
+            fleet = FleetRun(
                 source=source,
                 endpoint=collector.url,
                 start=start,
@@ -61,8 +61,8 @@ def client_tallies(
                 seed=seed,
             )
             counts: Counter[str] = Counter()
-            for done, home in enumerate(run_fleet(voyage, installs, processes or os.cpu_count() or 1), 1):
-                counts += home
+            for done, finished in enumerate(run_fleet(fleet, installs, processes or os.cpu_count() or 1), 1):
+                counts += finished
                 progress(min(1.0, done * 20 / installs))
             if counts["sent"] != counts["made"]:
                 raise Invalid([f"all {counts['made']} reports should have been sent, got {counts['sent']}"])

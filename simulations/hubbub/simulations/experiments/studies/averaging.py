@@ -34,7 +34,7 @@ from hubbub.protocol.noise import one_bit_noise
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.wire import unpack
-from hubbub.simulations.audit.transcripts import live, reporting_allowed, tapped_wire
+from hubbub.simulations.audit.transcripts import transcript
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
@@ -202,18 +202,15 @@ def _fresh(setting: Setting, rng: np.random.Generator) -> list[float]:
 def _whole_installs(setting: Setting, rng: np.random.Generator, progress: Progress) -> float:
     known, right = by_short_hash(REGISTRY), 0
     times = [START + DAY * day for day in range(setting.year)]
-    with reporting_allowed(), tapped_wire() as sent:
-        for client in range(setting.clients):
-            sent.clear()
-            live(REGISTRY, times, {"page": (TEXT,) * len(times)}, rng.bytes)
-            reports = [report for body in sent for report in unpack(body, known).reports]
-            assert len(reports) == setting.year
-            mask = PAGE.shape.encode(TEXT, reports[0].cohort).mask
-            right += sum(
-                (2 * sum(report.bits >> i & 1 for report in reports) > len(reports)) == (mask >> i & 1)
-                for i in range(128)
-            )
-            progress(0.7 + 0.3 * client / setting.clients)
+    for client in range(setting.clients):
+        messages = transcript(REGISTRY, times, {"page": (TEXT,) * len(times)}, rng.bytes)
+        reports = [report for body in messages for report in unpack(body, known).reports]
+        assert len(reports) == setting.year
+        mask = PAGE.shape.encode(TEXT, reports[0].cohort).mask
+        right += sum(
+            (2 * sum(report.bits >> i & 1 for report in reports) > len(reports)) == (mask >> i & 1) for i in range(128)
+        )
+        progress(0.7 + 0.3 * client / setting.clients)
     return right / (128 * setting.clients)
 
 

@@ -30,7 +30,7 @@ from hubbub.protocol.cadence import DAY
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.wire import unpack
-from hubbub.simulations.audit.transcripts import live, reporting_allowed, tapped_wire
+from hubbub.simulations.audit.transcripts import transcript
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
@@ -231,14 +231,11 @@ def _installs(setting: Setting, changed: bool, rng: np.random.Generator, progres
     history = tuple(not changed or day < setting.change for day in range(days))
     known = by_short_hash(registry)
     seen = {metric: np.zeros((setting.installs, days), dtype=np.int64) for metric in NAMES}
-    with reporting_allowed(), tapped_wire() as sent:
-        for install in range(setting.installs):
-            sent.clear()
-            live(registry, times, dict.fromkeys(NAMES, history), rng.bytes)
-            for body in sent:
-                for report in unpack(body, known).reports:
-                    seen[report.metric.name][install, report.epoch - first] = report.bits
-            progress((changed + install / setting.installs) / 2)
+    for install in range(setting.installs):
+        for body in transcript(registry, times, dict.fromkeys(NAMES, history), rng.bytes):
+            for report in unpack(body, known).reports:
+                seen[report.metric.name][install, report.epoch - first] = report.bits
+        progress((changed + install / setting.installs) / 2)
     return seen
 
 

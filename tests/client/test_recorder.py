@@ -15,6 +15,27 @@ from tests.client.registries import clear, clear_metric, metric, registry
 TODAY = epoch_of("day", START)
 
 
+def test_a_recorder_says_what_became_of_a_record_and_counts_it_by_that_name(install: Install) -> None:
+    asks = registry(metric("theme"), metric("old", expires="2026-11-17"), metric("monthly", every="month"))
+    client = install.agreed(asks)
+    recorder = client._recorder
+    assert recorder.record(asks["theme"], True, install.now) == "made"
+    assert recorder.record(asks["theme"], False, install.now) == "repeated"
+    assert recorder.record(asks["old"], True, install.now) == "expired"
+    assert recorder.record(asks["monthly"], True, install.now) == "not_asked"  # the month of the yes
+    assert client.status().counts == {"made": 1, "repeated": 1, "expired": 1, "not_asked": 1}
+    other = install.client()._recorder
+    assert other.record(asks["theme"], False, install.now) == "repeated"  # known from the state alone
+    assert recorder.record(asks["theme"], True, install.now + DAY) == "made"
+
+
+def test_a_wrong_value_is_one_even_where_the_epoch_does_not_ask(install: Install) -> None:
+    client = install.client()
+    client.consent(True)
+    client.record("dark_theme", "yes")
+    assert client.status().counts == {"wrong_value": 1}
+
+
 def test_the_first_record_of_an_epoch_counts(install: Install) -> None:
     client = install.agreed(clear(clear_metric("dark_theme")))
     for value in (True, False, False):

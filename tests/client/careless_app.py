@@ -1,6 +1,6 @@
 """A process that uses the client as a careless app would, until it is killed: run by test_budget.py.
 
-    python tests/client/recorder.py DIRECTORY SEED CALLS NOW
+    python tests/client/careless_app.py DIRECTORY SEED CALLS NOW
 
 Prints the virtual time after each call. Every message that leaves is appended to DIRECTORY/wire before it counts as
 delivered. The process dies of SIGALRM at an arbitrary instruction, or of SIGKILL after its last call; it never closes
@@ -15,8 +15,8 @@ import signal
 import sys
 from pathlib import Path
 
-from hubbub.client import Client, Registry, upload
-from hubbub.client.upload import Outcome
+from hubbub.client import Answer, Client, Registry
+from tests.client.answering_server import stored
 
 DAY = 86_400
 VALUES = [f"https://example.org/{i}" for i in range(12)]
@@ -48,18 +48,19 @@ def main(directory: Path, seed: int, calls: int, now: float) -> None:
     wire = os.open(directory / "wire", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
     release = chance.choice(registries()[: 1 + seed // 8])
 
-    def post(url: str, body: bytes, batch_id: bytes, timeout: float) -> Outcome:
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
         if chance.random() < 0.2:
-            return Outcome("failed", "refused")
+            raise ConnectionRefusedError
         os.write(wire, len(body).to_bytes(4, "little") + body)
-        return Outcome("delivered")
+        return stored(body)
 
-    upload.post = post
     client = Client(
         release,
         endpoint="http://127.0.0.1:9",
         state_dir=directory / "state",
         background=False,
+        post=post,
+        environ={"HUBBUB_MODE": "on"},
         clock=lambda: now,
         send_delay=lambda span: span * chance.random(),
     )
