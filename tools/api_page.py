@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from hubbub.protocol.value import Value
+
 HEAD = """\
 # Python API
 
@@ -104,9 +106,10 @@ def signature(name: str, thing: Any) -> Iterator[str]:
     """As one would write the call; a class that only carries values is shown by its fields."""
     if getattr(thing, "_is_protocol", False):  # how one is called: nobody makes one by its name
         thing = thing.__call__
-    elif is_dataclass(thing) or hasattr(thing, "_fields"):
-        names = [field.name for field in fields(thing)] if is_dataclass(thing) else list(thing._fields)
-        yield "Fields: " + ", ".join(f"`{field}`" for field in names if not field.startswith("_")) + "."
+    elif inspect.isclass(thing) and field_names(thing):
+        yield "| field | type | meaning |"
+        yield "|---|---|---|"
+        yield from field_rows(thing)
         yield ""
         return
     whole = f"{name}{_short(inspect.signature(thing))}"
@@ -118,6 +121,43 @@ def signature(name: str, thing: Any) -> Iterator[str]:
     yield whole
     yield "```"
     yield ""
+
+
+def field_names(cls: type) -> list[str]:
+    """The public fields of a dataclass, a named tuple or one of the protocol's values; none for other classes."""
+    if is_dataclass(cls):
+        names = [field.name for field in fields(cls)]
+    elif issubclass(cls, Value):
+        names = list(cls.fields)
+    else:
+        names = list(getattr(cls, "_fields", ()))
+    return [name for name in names if not name.startswith("_")]
+
+
+def field_rows(cls: type) -> Iterator[str]:
+    """A row for each field: its type as it is written, its meaning as the line below it or behind it says."""
+    said: dict[str, tuple[str, str]] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        if base.__module__.startswith("hubbub"):
+            said |= _annotated(base)
+    for name in field_names(cls):
+        kind, meaning = said[name]
+        assert meaning, f"{cls.__qualname__}.{name} is public, and nothing says what it means"
+        yield f"| `{name}` | `{kind.replace('|', chr(92) + '|')}` | {_escaped(meaning)} |"
+
+
+def _annotated(cls: type) -> dict[str, tuple[str, str]]:
+    source = textwrap.dedent(inspect.getsource(cls))
+    lines = source.splitlines()
+    body = ast.parse(source).body[0].body  # type: ignore[attr-defined]
+    found: dict[str, tuple[str, str]] = {}
+    for item, following in itertools.pairwise([*body, None]):
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            meaning = lines[item.end_lineno - 1][item.end_col_offset :].partition("#")[2].strip()
+            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+                meaning = " ".join(str(following.value.value).split())
+            found[item.target.id] = ast.unparse(item.annotation), meaning
+    return found
 
 
 def words(thing: Any) -> str:
@@ -161,7 +201,7 @@ def _one_line(thing: Any) -> str:
 
 
 def _is_field(cls: type, name: str) -> bool:
-    return name in getattr(cls, "__dataclass_fields__", {}) or name in getattr(cls, "_fields", ())
+    return name in field_names(cls) or name in ("fields", "defaults", "aside")
 
 
 def _short(found: inspect.Signature) -> str:
