@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.dashboard.app import make_app
-from hubbub.dashboard.query import CandidateList
+from hubbub.dashboard.candidates import CandidateList
 from hubbub.dashboard.settings import Settings
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
@@ -28,6 +28,7 @@ REGISTRY = Registry.parse(files("hubbub.simulations.demo").joinpath("metrics.tom
 FIRST_DAY = 20_760  # 2026-11-03
 INSTALLS = 4000
 TOKEN = "a-token-that-reads"
+EVERY = 0.2
 
 
 def held(metric: Metric, rng: np.random.Generator) -> np.ndarray:
@@ -104,13 +105,27 @@ class ToldCollector:
             yield str(server.make_url("")).rstrip("/")
 
 
+class Clock:
+    """Stands still until it is told that time has passed."""
+
+    def __init__(self) -> None:
+        self.now = 1_793_750_400.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def until_the_source_is_read_again(self) -> None:
+        self.now += EVERY
+
+
 @asynccontextmanager
 async def visiting(*source: str, candidates: list[str] | None = None, **settings: object) -> AsyncIterator[TestClient]:
-    """A visitor of a dashboard that looks at its source for every page."""
+    """A visitor of a dashboard that reads its source for the first page, and again when its clock has gone on."""
     given = {"": CandidateList(tuple(candidates), "given")} if candidates else {}
-    app = make_app(Settings(source=source, every=0.2, **settings), given)
+    clock = Clock()
+    app = make_app(Settings(source=source, every=EVERY, **settings), given, clock=clock)
     async with TestClient(TestServer(app)) as client:
-        client.app_ = app
+        client.app_, client.clock = app, clock
         yield client
 
 
