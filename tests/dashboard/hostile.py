@@ -20,7 +20,7 @@ from hubbub.protocol.metric import Definition
 from hubbub.protocol.registry import best_noise
 from hubbub.protocol.shape import Choice, Mean, Shape, String
 from hubbub.protocol.tally import Counts, Tally
-from tests.dashboard.kit import TOKEN, ToldCollector, post, text_of, visiting
+from tests.dashboard.kit import TOKEN, ToldCollector, post, read_again, text_of, visiting
 
 UNPRINTABLE = "\x1b[31m\u202egnp\u2028"
 
@@ -109,7 +109,7 @@ async def hostile_pages(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
         query = "/metric/chosen?series=" + "%3C/script%3E%3Cxss%20onxss=1%3Equery"
         pages["mistake"] = await text_of(client, query, 400), (*everywhere, short("query"))
         collector.unreadable = True
-        client.clock.until_the_source_is_read_again()
+        await read_again(client)
         pages["stale"] = await text_of(client, "/"), (*everywhere, short("words"))
     async with hostile_dashboard_that_asks() as client:
         answer = await post(client, "/token", data={"token": TOKEN})
@@ -119,7 +119,7 @@ async def hostile_pages(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
     async with visiting(str(path)) as client:
         pages["file"] = await text_of(client, "/metric/chosen"), (str(path), *CHOICES)
         path.unlink()
-        client.clock.until_the_source_is_read_again()
+        await read_again(client)
         pages["lost file"] = await text_of(client, "/"), (f"The files cannot be read: {path}",)
     return pages
 

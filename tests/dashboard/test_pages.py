@@ -19,7 +19,7 @@ from hubbub.dashboard.sentences import headline
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Counts, Tally
 from hubbub.simulations.demo.run import CANDIDATES
-from tests.dashboard.kit import REGISTRY, sample, text_of, visiting, words, write_samples
+from tests.dashboard.kit import REGISTRY, read_again, sample, text_of, visiting, words, write_samples
 
 pytestmark = pytest.mark.anyio
 
@@ -188,7 +188,7 @@ async def test_numbers_stay_while_newer_counts_are_decoded(tmp_path, monkeypatch
         await text_of(client, "/metric/dark_theme")
         go_on.clear()
         path.write_text(sample(REGISTRY["dark_theme"], 2).to_json())
-        client.clock.until_the_source_is_read_again()
+        await read_again(client)
         between = words(await (await client.get("/metric/dark_theme")).text())
         go_on.set()
         after = words(await text_of(client, "/metric/dark_theme"))
@@ -209,7 +209,7 @@ async def test_a_file_that_is_half_written_leaves_the_last_numbers(tmp_path) -> 
                 path.unlink()
             else:
                 path.write_text(content)
-            client.clock.until_the_source_is_read_again()
+            await read_again(client)
             pages.append(await text_of(client, "/"))
     first, half, again, gone = map(words, pages)
     assert "Live" in first

@@ -1,4 +1,4 @@
-"""What a metric's page shows is the same for all its viewers, so it is computed once. Used by the rendering thread
+"""The inside of a metric's page is the same for all its viewers, so it is made once. Used by the rendering thread
 alone, so it needs no lock."""
 
 from __future__ import annotations
@@ -7,20 +7,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 from aiohttp import web
-
-from hubbub.dashboard.metric_view import MetricView
+from markupsafe import Markup
 
 MOST_KEPT = 64
 
 
 class PageCache:
-    """The newest views, by everything they depend on."""
+    """The newest insides, by everything they depend on."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, MetricView] = OrderedDict()
+        self._kept: OrderedDict[Hashable, Markup] = OrderedDict()
         self.made = 0
 
-    def get(self, key: Hashable, make: Callable[[], MetricView]) -> MetricView:
+    def get(self, key: Hashable, make: Callable[[], Markup]) -> Markup:
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]

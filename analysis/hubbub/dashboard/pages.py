@@ -1,7 +1,8 @@
-"""The one place where HTML is made: plain values go into `templates/`, and text that is HTML already does not exist.
+"""The one place where HTML is made: plain values go into `templates/`.
 
 Everything a template shows is escaped, what is left undefined is an error, and what is no character for people to read
-is shown as missing. No template says `safe`. Scripts get values by `tojson`, which no text in them can end.
+is shown as missing. No template says `safe`. Scripts get values by `tojson`, which no text in them can end. The one
+thing that is HTML already when it is shown is `metric_body`, which these templates made.
 """
 
 from __future__ import annotations
@@ -85,8 +86,14 @@ def overview_page(frame: PageFrame, overview: OverviewView) -> str:
     return _render("overview.html", frame, title="Metrics", pending=overview.pending, overview=overview)
 
 
-def metric_page(frame: PageFrame, metric: MetricView, *, pending: bool) -> str:
-    return _render("metric.html", frame, title=metric.name, pending=pending, metric=metric)
+def metric_page(frame: PageFrame, name: str, body: Markup, *, pending: bool) -> str:
+    return _render("metric.html", frame, title=name, pending=pending, body=body)
+
+
+def metric_body(metric: MetricView) -> Markup:
+    """All between bar and foot; the same for every viewer of the same counts, so it is worth keeping."""
+    text = environment().get_template("_metric.html").render(metric=metric)
+    return Markup(text)  # noqa: S704  # every value in it was escaped when the template was filled in, one line above
 
 
 def token_page(frame: PageFrame, problem: str = "") -> str:

@@ -21,7 +21,15 @@ from hubbub.dashboard.metric_inputs import gather
 from hubbub.dashboard.metric_view import metric_view
 from hubbub.dashboard.overview_view import overview_view
 from hubbub.dashboard.page_cache import PAGE_CACHE
-from hubbub.dashboard.pages import PageFrame, message_page, metric_page, overview_page, page_frame, token_page
+from hubbub.dashboard.pages import (
+    PageFrame,
+    message_page,
+    metric_body,
+    metric_page,
+    overview_page,
+    page_frame,
+    token_page,
+)
 from hubbub.dashboard.poller import POLLER
 from hubbub.dashboard.query import View, decode_job
 from hubbub.dashboard.snapshot import Snapshot
@@ -96,8 +104,8 @@ async def _metric(request: web.Request, problem: str = "") -> web.StreamResponse
 
     def work() -> str:
         key = inputs.key, frame.public
-        shown = request.app[PAGE_CACHE].get(key, lambda: metric_view(inputs, public=frame.public))
-        return metric_page(frame, shown, pending=inputs.pending)
+        body = request.app[PAGE_CACHE].get(key, lambda: metric_body(metric_view(inputs, public=frame.public)))
+        return metric_page(frame, name, body, pending=inputs.pending)
 
     return _html(await _in_thread(request, work), 400 if problem else 200)
 
