@@ -16,8 +16,8 @@ from aiohttp import web
 
 from hubbub.analysis.commands.decode import add_candidates, read_lines
 from hubbub.dashboard.app import make_app
-from hubbub.dashboard.keys import ASSETS
-from hubbub.dashboard.query import CandidateList
+from hubbub.dashboard.assets import ASSETS
+from hubbub.dashboard.candidates import CandidateList
 from hubbub.dashboard.settings import Settings
 from hubbub.protocol.invalid import Invalid
 
