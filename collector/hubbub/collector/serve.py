@@ -97,39 +97,9 @@ async def _serve(
 ) -> int:
     operator_log = OperatorLog()
     own_metrics = CollectorMetrics()
-    stop = asyncio.Event()
-    failures: list[BaseException] = []
+    events = _Events(operator_log, store)
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(operator_log, context))
-
-    def failed(error: BaseException) -> None:
-        failures.append(error)
-        stop.set()
-
-    def purged(keys: list[MetricEpoch]) -> None:
-        for metric_hash, epoch in keys:
-            metric = store.definitions[metric_hash]
-            operator_log.info(
-                "counts purged, their retention is over", metric=metric.name, epoch=epoch_text(metric.every, epoch)
-            )
-
-    def not_saved(error: BaseException) -> None:
-        operator_log.warning("the checkpoint could not be written and will be tried again", error=str(error))
-
-    def disk_low(low: bool) -> None:
-        if low:
-            operator_log.warning("the disk is nearly full; batches are refused", min_free_bytes=settings.min_free_bytes)
-        else:
-            operator_log.info("the disk has room again")
-
-    committer = Committer(
-        store,
-        settings,
-        own_metrics,
-        on_failed=failed,
-        on_purged=purged,
-        on_not_saved=not_saved,
-        on_disk_low=disk_low,
-    )
+    committer = Committer(store, settings, own_metrics, events)
     app = App(
         settings,
         catalog.registry,
@@ -144,23 +114,53 @@ async def _serve(
     _tune_garbage_collector()
     runner, port = await _listen(app, settings, context)
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, events.stop.set)
     for line in _greeting(settings, port, tls=context is not None):
         say(line)
     operator_log.info("collecting", app=catalog.registry.app, metrics=len(catalog.metrics), port=port)
-    await stop.wait()
+    await events.stop.wait()
     operator_log.info("stopping")
     app.draining = True
     await _finish_requests(runner, settings.drain_seconds)
     await committer.drain()
     store.close()
-    if failures:
-        operator_log.error(
-            "the store failed; nothing acknowledged is lost", error=f"{type(failures[0]).__name__}: {failures[0]}"
-        )
+    if events.failure is not None:
+        error = f"{type(events.failure).__name__}: {events.failure}"
+        operator_log.error("the store failed; nothing acknowledged is lost", error=error)
         return _STORE_FAILED
     operator_log.info("stopped", reports=own_metrics.reports)
     return 0
+
+
+class _Events:
+    """What the committer reports: written to the operator's log; the loss of the store stops the process."""
+
+    def __init__(self, operator_log: OperatorLog, store: Store) -> None:
+        self._operator_log = operator_log
+        self._store = store
+        self.stop = asyncio.Event()
+        self.failure: BaseException | None = None
+
+    def failed(self, error: BaseException) -> None:
+        self.failure = error
+        self.stop.set()
+
+    def purged(self, keys: list[MetricEpoch]) -> None:
+        for metric_hash, epoch in keys:
+            metric = self._store.definitions[metric_hash]
+            self._operator_log.info(
+                "counts purged, their retention is over", metric=metric.name, epoch=epoch_text(metric.every, epoch)
+            )
+
+    def not_saved(self, error: BaseException) -> None:
+        self._operator_log.warning("the checkpoint could not be written and will be tried again", error=str(error))
+
+    def disk_low(self, low: bool, min_free_bytes: int) -> None:
+        if low:
+            words = "the disk is nearly full; batches are refused"
+            self._operator_log.warning(words, min_free_bytes=min_free_bytes)
+        else:
+            self._operator_log.info("the disk has room again")
 
 
 async def _finish_requests(runner: web.ServerRunner, seconds: float) -> None:

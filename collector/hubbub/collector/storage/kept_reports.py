@@ -11,7 +11,6 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +61,7 @@ def shuffled(metric: Definition, cohorts: bytes, vectors: bytes) -> tuple[bytes,
     return numbers[order].tobytes(), b"".join(rows[i] for i in order)
 
 
-def _rows(metric: Definition, cohorts: NDArray[Any], vectors: bytes) -> list[bytes]:
+def _rows(metric: Definition, cohorts: NDArray[np.unsignedinteger], vectors: bytes) -> list[bytes]:
     if not metric.shape.equal_widths:
         sizes = np.array([metric.vector_bytes(level) for level in range(metric.shape.num_cohorts)])[cohorts]
     else:
