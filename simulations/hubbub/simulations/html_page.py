@@ -17,9 +17,9 @@ Markup = Callable[[str], str]
 
 def require_page_packages() -> None:
     """Said before the work is done, not after it: which of the packages that a page with pictures needs is missing."""
+    need("jinja2", "'hubbub[dashboard]'")
     for package in ("altair", "vl_convert"):
         need(package, "'hubbub[charts]'")
-    need("jinja2", "'hubbub[dashboard]'")
 
 
 def html_page(package: str, name: str, values: Mapping[str, object], **filters: Markup) -> str:

@@ -158,7 +158,6 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
 
 
 def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
-    days = 2 * setting.hold
     counts = {changed: _installs(setting, changed, rng, progress) for changed in (False, True)}
     figures = {}
     for metric in NAMES:
@@ -211,14 +210,19 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             f"and detection by e^{epsilon:.1f} x 5 % = {exp(epsilon) * FALSE:.0%} for the best of all tests. The "
             "price is freshness: an answer may be a period old.",
         ),
-        published=(
-            Published(
-                what="changes of value under memoisation",
-                theirs="visible (said, not measured)",
-                ours=f"detected with {plain:.0%} after {setting.change} days, {days} days in all: "
-                f"{figures[f'{PLAIN} {days} True']:.0%}",
-                why="agrees; the figures are new",
-            ),
+        published=_published(setting, figures, plain),
+    )
+
+
+def _published(setting: Setting, figures: Mapping[str, float], plain: float) -> tuple[Published, ...]:
+    days = 2 * setting.hold
+    return (
+        Published(
+            what="changes of value under memoisation",
+            theirs="visible (said, not measured)",
+            ours=f"detected with {plain:.0%} after {setting.change} days, {days} days in all: "
+            f"{figures[f'{PLAIN} {days} True']:.0%}",
+            why="agrees; the figures are new",
         ),
     )
 

@@ -201,23 +201,31 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         ),
         caption=f"How far {setting.share:.1%} fakes move a mean of {HOURS * HONEST:.1f} hours. The collector that "
         f"believes any number is not shown: one fake moves it by {figures[f'shift {BELIEVED}']:,.0f} hours.",
-        meaning=(
-            "A bit can only lie by a bit. Whatever fakes say, each weighs at most 1.58 of the range at epsilon 1, "
-            f"and {setting.share:.2%} of them move the mean by {figures[f'shift {UP}']:.2f} hours at most. `decode` "
-            f"prints a radius of {radius:.2f} hours for that share. No check on the data can do better: a fake bit "
-            "looks like any other bit, and nothing in the table gives it away.",
-            f"Numbers with noise are far easier to poison: honest noise reaches {HOURS * CUT:.0f} hours now and "
-            "then, so a collector must accept that much, and the same fakes move the mean by "
-            f"{figures[f'shift {CLIPPED}']:.2f} hours. One that forgets to cut off is finished by a single report.",
+        meaning=_meaning(setting, figures, radius),
+        published=_published(setting, figures),
+    )
+
+
+def _published(setting: Setting, figures: Mapping[str, float]) -> tuple[Published, ...]:
+    return (
+        Published(
+            what="weight of a fake report",
+            theirs="grows like 1/epsilon (principle)",
+            ours=f"{figures[f'shift {UP}'] / HOURS / setting.share + HONEST:.3f} of the range at epsilon 1",
+            why="E/(E-1) = 1.582: agrees",
         ),
-        published=(
-            Published(
-                what="weight of a fake report",
-                theirs="grows like 1/epsilon (principle)",
-                ours=f"{figures[f'shift {UP}'] / HOURS / setting.share + HONEST:.3f} of the range at epsilon 1",
-                why="E/(E-1) = 1.582: agrees",
-            ),
-        ),
+    )
+
+
+def _meaning(setting: Setting, figures: Mapping[str, float], radius: float) -> tuple[str, ...]:
+    return (
+        "A bit can only lie by a bit. Whatever fakes say, each weighs at most 1.58 of the range at epsilon 1, "
+        f"and {setting.share:.2%} of them move the mean by {figures[f'shift {UP}']:.2f} hours at most. `decode` "
+        f"prints a radius of {radius:.2f} hours for that share. No check on the data can do better: a fake bit "
+        "looks like any other bit, and nothing in the table gives it away.",
+        f"Numbers with noise are far easier to poison: honest noise reaches {HOURS * CUT:.0f} hours now and "
+        "then, so a collector must accept that much, and the same fakes move the mean by "
+        f"{figures[f'shift {CLIPPED}']:.2f} hours. One that forgets to cut off is finished by a single report.",
     )
 
 

@@ -263,19 +263,23 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             "few cells is the flat histogram better, because there the tree spends most of its people on levels "
             "that do not help.",
         ),
-        published=(
-            Published(
-                what="flat / nodes / least squares, in cell variances",
-                theirs="1,366 / 88 / 26.7 by the formulas of both papers, for 4,096 cells",
-                ours=f"{squares[FLAT]:,.0f} / {squares[NODES]:.0f} / {squares[TREE]:.1f} for {setting.cells:,} cells",
-                why="agrees within what the number of repeats allows; the nodes are those of the ranges asked",
-            ),
-            Published(
-                what="where the tree begins to win",
-                theirs="for all but short ranges",
-                ours=f"from about {_crossing(of_length, lengths):,} cells on",
-                why="agrees; a single cell costs the tree about its number of levels",
-            ),
+        published=_published(setting, squares, _crossing(of_length, lengths)),
+    )
+
+
+def _published(setting: Setting, squares: Mapping[str, float], crossing: int) -> tuple[Published, ...]:
+    return (
+        Published(
+            what="flat / nodes / least squares, in cell variances",
+            theirs="1,366 / 88 / 26.7 by the formulas of both papers, for 4,096 cells",
+            ours=f"{squares[FLAT]:,.0f} / {squares[NODES]:.0f} / {squares[TREE]:.1f} for {setting.cells:,} cells",
+            why="agrees within what the number of repeats allows; the nodes are those of the ranges asked",
+        ),
+        Published(
+            what="where the tree begins to win",
+            theirs="for all but short ranges",
+            ours=f"from about {crossing:,} cells on",
+            why="agrees; a single cell costs the tree about its number of levels",
         ),
     )
 

@@ -179,26 +179,30 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             "reason is the order of work: the paper first lets LASSO choose strings and then tests only the chosen "
             "ones, which makes their p-values too small.",
         ),
-        published=(
-            Published(
-                what="strings found, and how many of them nobody holds",
-                theirs="47, of which 2",
-                ours=f"{figures['found']:.1f}, of which {float(found[HELD:].sum()):.2f}",
-                why=f"uncorrected it would be {figures['found uncorrected'] + figures['false uncorrected']:.0f}, of "
-                f"which {figures['false uncorrected']:.1f}: see above",
-            ),
-            Published(
-                what="found from which share on",
-                theirs="about 1 %",
-                ours=f"{half:.2%} (half of the runs)",
-                why=f"agrees, and with {figures['found']:.0f} strings rather than 47",
-            ),
-            Published(
-                what="standard error of a count",
-                theirs="about 2,800",
-                ours=f"{figures['deviation']:,.0f}",
-                why="2,806 is that of a string alone; all 200 are fitted together here, which costs 6 %",
-            ),
+        published=_published(figures, found, half),
+    )
+
+
+def _published(figures: Mapping[str, float], found: bounds.Array, half: float) -> tuple[Published, ...]:
+    return (
+        Published(
+            what="strings found, and how many of them nobody holds",
+            theirs="47, of which 2",
+            ours=f"{figures['found']:.1f}, of which {float(found[HELD:].sum()):.2f}",
+            why=f"uncorrected it would be {figures['found uncorrected'] + figures['false uncorrected']:.0f}, of "
+            f"which {figures['false uncorrected']:.1f}: see above",
+        ),
+        Published(
+            what="found from which share on",
+            theirs="about 1 %",
+            ours=f"{half:.2%} (half of the runs)",
+            why=f"agrees, and with {figures['found']:.0f} strings rather than 47",
+        ),
+        Published(
+            what="standard error of a count",
+            theirs="about 2,800",
+            ours=f"{figures['deviation']:,.0f}",
+            why="2,806 is that of a string alone; all 200 are fitted together here, which costs 6 %",
         ),
     )
 

@@ -168,25 +168,29 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             "hubbub prints that number, sets it aside on the device, and refuses a registry whose lifetime_epsilon "
             "is smaller.",
         ),
-        published=(
-            Published(
-                what="epsilon of one report",
-                theirs="1.0743",
-                ours=f"{figures['epsilon 1']:.4f}",
-                why="agrees to the last digit",
-            ),
-            Published(
-                what="processes found",
-                theirs="10, of 2.5 % to 4.5 %",
-                ours=f"{lenient[ten].sum():.1f} of the ten, {lenient[:3].sum():.1f} of the three smaller ones",
-                why="agrees; the published shares are estimates of what was found, and thus a little high",
-            ),
-            Published(
-                what="smallest share expected to be seen",
-                theirs="1.5 %, optimistically",
-                ours=f"found {lenient[1]:.0%} of the time",
-                why="about where a false discovery rate of 5 % begins to see anything",
-            ),
+        published=_published(figures, lenient, ten),
+    )
+
+
+def _published(figures: Mapping[str, float], lenient: bounds.Array, ten: slice) -> tuple[Published, ...]:
+    return (
+        Published(
+            what="epsilon of one report",
+            theirs="1.0743",
+            ours=f"{figures['epsilon 1']:.4f}",
+            why="agrees to the last digit",
+        ),
+        Published(
+            what="processes found",
+            theirs="10, of 2.5 % to 4.5 %",
+            ours=f"{lenient[ten].sum():.1f} of the ten, {lenient[:3].sum():.1f} of the three smaller ones",
+            why="agrees; the published shares are estimates of what was found, and thus a little high",
+        ),
+        Published(
+            what="smallest share expected to be seen",
+            theirs="1.5 %, optimistically",
+            ours=f"found {lenient[1]:.0%} of the time",
+            why="about where a false discovery rate of 5 % begins to see anything",
         ),
     )
 
