@@ -24,7 +24,7 @@ def state(tmp_path: Path) -> Iterator[State]:
 
 
 def test_an_install_that_never_reported_has_none() -> None:
-    assert known_identity(Facts()) is None
+    assert known_identity(Facts({})) is None
 
 
 def test_an_identity_is_drawn_once_and_found_again(state: State) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, get_args
 
 Answer = Literal["yes", "no"]
 """What the person said."""
@@ -28,39 +28,38 @@ FactName = Literal[
 ]
 
 
-class Facts(NamedTuple):
-    """One field for each fact, with what it is where the state does not have it."""
+class Facts:
+    """One attribute for each fact, with what it is where the state does not have it."""
 
-    home: bytes | None = None
-    """A hash of machine and inode: tells a state that was copied here from one that was made here."""
-    key: bytes | None = None
-    """The secret of `Identity`, 32 bytes."""
-    number: int | None = None
-    """The number of `Identity`, 62 bits."""
-    answer: Answer | None = None
-    """None: nobody has been asked yet."""
-    agreed: str = ""
-    """The metrics.toml that the person agreed to, as it was."""
-    answered_at: float = 0.0
-    """When the person last said yes, in Unix seconds."""
-    reserved_for: bytes | None = None
-    """The `Registry.mark` for which slots were last set aside."""
-    lifetime: int | None = None
-    """The smallest lifetime budget ever seen, in millionths of epsilon."""
-    carried: int = 0
-    """What earlier lives of this state have spent, in millionths of epsilon."""
-    failures: int = 0
-    """Attempts to send that have failed since the last that did not."""
-    retry_at: float = 0.0
-    """Before this moment (Unix seconds) nothing is sent."""
+    __slots__ = get_args(FactName)
 
-
-_DEFAULTS = Facts()
+    def __init__(self, stored: Mapping[str, Any]) -> None:
+        self.home: bytes | None = stored.get("home")
+        """A hash of machine and inode: tells a state that was copied here from one that was made here."""
+        self.key: bytes | None = stored.get("key")
+        """The secret of `Identity`, 32 bytes."""
+        self.number: int | None = stored.get("number")
+        """The number of `Identity`, 62 bits."""
+        self.answer: Answer | None = stored.get("answer")
+        """None: nobody has been asked yet."""
+        self.agreed: str = stored.get("agreed", "")
+        """The metrics.toml that the person agreed to, as it was."""
+        self.answered_at: float = stored.get("answered_at", 0.0)
+        """When the person last said yes, in Unix seconds."""
+        self.reserved_for: bytes | None = stored.get("reserved_for")
+        """The `Registry.mark` for which slots were last set aside."""
+        self.lifetime: int | None = stored.get("lifetime")
+        """The smallest lifetime budget ever seen, in millionths of epsilon."""
+        self.carried: int = stored.get("carried", 0)
+        """What earlier lives of this state have spent, in millionths of epsilon."""
+        self.failures: int = stored.get("failures", 0)
+        """Attempts to send that have failed since the last that did not."""
+        self.retry_at: float = stored.get("retry_at", 0.0)
+        """Before this moment (Unix seconds) nothing is sent."""
 
 
 def read_facts(db: sqlite3.Connection) -> Facts:
-    stored = dict(db.execute("SELECT name, value FROM meta").fetchall())
-    return Facts._make(map(stored.get, Facts._fields, _DEFAULTS))
+    return Facts(dict(db.execute("SELECT name, value FROM meta").fetchall()))
 
 
 def put(db: sqlite3.Connection, name: FactName, value: str | bytes | float | None) -> None:

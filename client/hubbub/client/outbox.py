@@ -35,15 +35,6 @@ class Message(NamedTuple):
     body: bytes
 
 
-class Waiting(NamedTuple):
-    """A message as the person can see it, and when it may leave, in Unix seconds."""
-
-    every: str
-    epoch: int
-    not_before: float
-    body: bytes
-
-
 def add(db: sqlite3.Connection, message: Message, not_before: float) -> None:
     batch_id, every, epoch, reports, body = message
     db.execute("INSERT INTO outbox VALUES (?, ?, ?, ?, 0, ?, ?)", (batch_id, every, epoch, not_before, reports, body))
@@ -161,7 +152,6 @@ def size(db: sqlite3.Connection) -> tuple[int, int]:
     return int(messages), int(reports)
 
 
-def waiting(db: sqlite3.Connection) -> list[Waiting]:
-    """Every message, the next to leave first."""
-    rows = db.execute("SELECT every, epoch, not_before, body FROM outbox ORDER BY not_before").fetchall()
-    return [Waiting(*row) for row in rows]
+def waiting(db: sqlite3.Connection) -> list[tuple[str, int, float, bytes]]:
+    """Cadence, epoch, earliest time to leave (Unix seconds) and body of every message, the next to leave first."""
+    return db.execute("SELECT every, epoch, not_before, body FROM outbox ORDER BY not_before").fetchall()

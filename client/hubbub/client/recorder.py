@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from hubbub.client import outbox
 from hubbub.client.budget import reserve, slots_reserved, slots_used
@@ -234,20 +234,9 @@ def is_expired(metric: Metric, epoch: int) -> bool:
 # --- reports in the making ----------------------------------------------------------------------------------------
 
 
-class Making(NamedTuple):
-    """A report of an epoch that is not over."""
-
-    every: str
-    epoch: int
-    metric_hash: str
-    cohort: int
-    bits: bytes
-
-
-def in_the_making(db: sqlite3.Connection) -> list[Making]:
-    """Every report of an epoch that is not over, by epoch."""
-    rows = db.execute("SELECT every, epoch, metric_hash, cohort, bits FROM reports ORDER BY epoch").fetchall()
-    return [Making(*row) for row in rows]
+def in_the_making(db: sqlite3.Connection) -> list[tuple[str, int, str, int, bytes]]:
+    """Cadence, epoch, metric's hash, cohort and bits of every report of an epoch that is not over, by epoch."""
+    return db.execute("SELECT every, epoch, metric_hash, cohort, bits FROM reports ORDER BY epoch").fetchall()
 
 
 def discard_unsent(db: sqlite3.Connection) -> None:
