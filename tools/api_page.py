@@ -25,10 +25,19 @@ section; the protocol and the rest are for analysts, operators and tools.
 PUBLIC: dict[str, tuple[str, ...]] = {
     "hubbub.client": ("Client", "Status", "Pending", "Registry", "Invalid"),
     "hubbub.client.testing": ("hubbub_records", "recording"),
-    "hubbub.analysis": ("decode", "Decoding", "compare", "Comparison"),
-    "hubbub.analysis.result": ("Diagnostics",),
-    "hubbub.analysis.estimation.tree": ("Tree",),
-    "hubbub.analysis.render.text": ("table", "comparison_table", "to_csv", "to_json", "write_parquet"),
+    "hubbub.analysis": (
+        "decode",
+        "Options",
+        "Decoding",
+        "Diagnostics",
+        "Distribution",
+        "compare",
+        "Comparison",
+        "read_tallies",
+        "read_candidates",
+    ),
+    "hubbub.analysis.render.text": ("table", "comparison_table"),
+    "hubbub.analysis.render.export": ("to_csv", "to_json", "comparisons_to_json", "write_parquet"),
     "hubbub.analysis.render.charts": (
         "decoding_chart",
         "bar_chart",

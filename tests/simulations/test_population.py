@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hubbub.analysis.decode import decode
+from hubbub.analysis import decode
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.demo.run import QUESTIONS, make_crowd

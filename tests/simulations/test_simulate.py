@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hubbub.analysis.decode import decode
+from hubbub.analysis import decode
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry, best_noise
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String

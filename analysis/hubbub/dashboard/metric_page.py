@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hubbub.analysis.options import CORRECTIONS, ESTIMANDS
-from hubbub.analysis.render.text import cells, remarks, shown
+from hubbub.analysis.render.text import cells, remarks
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.dashboard.beside import diagnostics, downloads, privacy
 from hubbub.dashboard.figures import decoding_figure
@@ -82,7 +82,7 @@ def _result(what: Shown, figure: Html | None, every: str) -> Html:
 
 
 def _tables(decoding: Decoding) -> Html:
-    rows = shown(decoding, MOST_ROWS)
+    rows = decoding.top_rows(MOST_ROWS)
     hidden = len(decoding) - len(rows)
     more = el("p", f"{hidden:,} more values are not shown; the CSV has them all.", class_="note") if hidden else None
     if decoding.kind != "range":

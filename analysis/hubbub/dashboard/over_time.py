@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hubbub.analysis.compare import Comparison, compare
-from hubbub.analysis.render.text import compared, comparison_cells, comparison_header, shown
+from hubbub.analysis import Comparison, compare
+from hubbub.analysis.render.text import compared, comparison_cells, comparison_header
 from hubbub.analysis.result import NUMBER
 from hubbub.dashboard.figures import default_series, estimated, series_figure
 from hubbub.dashboard.html import Child, Html, el
@@ -70,7 +70,7 @@ def _series_form(what: Shown, value: str | None) -> Html | None:
     decoding = what.found.decoding if what.found else None
     if decoding is None:
         return None
-    rows = [i for i in shown(decoding, MOST_ROWS) if decoding.values[i] != "sum"]
+    rows = [i for i in decoding.top_rows(MOST_ROWS) if decoding.values[i] != "sum"]
     if len(rows) < 2:
         return None
     choices = [(decoding.values[i], value_label(decoding.values[i], decoding.roles[i])) for i in rows]

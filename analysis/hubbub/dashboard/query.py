@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlencode
 
-from hubbub.analysis.decode import decode
-from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, Options
+from hubbub.analysis import decode
+from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, Correction, Estimand, Options
 from hubbub.analysis.result import Decoding
 from hubbub.dashboard.decode_jobs import Asked
 from hubbub.dashboard.snapshot import Reading
@@ -39,8 +40,8 @@ class View:
 
     epoch: str | None = None
     confidence: str = "0.95"
-    estimand: str = "reporting"
-    correction: str = "bonferroni"
+    estimand: Estimand = "reporting"
+    correction: Correction = "bonferroni"
     exclude_absent: bool = False
     series: str | None = None
     before: str | None = None
@@ -68,7 +69,8 @@ class View:
                 known = ", ".join(allowed[key][-8:]) or "nothing, for nothing was counted"
                 raise Invalid([f"{key} must be one of {known}, got {brief(value)}"])
         exclude_absent = chosen.pop("exclude_absent", "") == "yes"
-        return cls(exclude_absent=exclude_absent, **chosen)
+        checked: dict[str, Any] = dict(chosen)
+        return cls(exclude_absent=exclude_absent, **checked)
 
     @property
     def options(self) -> Options:
@@ -118,11 +120,7 @@ class Board:
             return decode(
                 reading.select(name, epoch),
                 None if candidates is None else candidates.texts,
-                confidence=options.confidence,
-                estimand=options.estimand,
-                correction=options.correction,
-                exclude_absent=options.exclude_absent,
-                fake_share=options.fake_share,
+                options,
             )
 
         question = name, epoch, options, b"" if candidates is None else candidates.digest

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from hubbub.analysis.commands.decode import lines_of
+from hubbub.analysis.candidates_file import parse_candidates
 from hubbub.analysis.options import Options
 from hubbub.dashboard.access import is_secure
 from hubbub.dashboard.assets import TYPES as ASSET_TYPES
@@ -181,7 +181,7 @@ async def upload(request: web.Request) -> web.StreamResponse:
 
 
 def _list_of(content: bytes, name: str) -> CandidateList:
-    texts = tuple(lines_of(content, name))
+    texts = tuple(parse_candidates(content, name))
     if not texts:
         raise Invalid([f"{name}: at least one candidate is needed, got none"])
     return CandidateList(texts, f"from {name}, uploaded here", uploaded=True)

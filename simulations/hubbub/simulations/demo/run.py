@@ -23,7 +23,7 @@ from typing import TextIO
 
 import numpy as np
 
-from hubbub.analysis.decode import decode
+from hubbub.analysis import decode
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
 from hubbub.analysis.result import NUMBER, Decoding
 from hubbub.client import Registry, upload

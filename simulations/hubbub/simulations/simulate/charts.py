@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.analysis.decode import decode
+from hubbub.analysis import decode
 from hubbub.analysis.optional import need
 from hubbub.analysis.render.charts import BLACK, BLUE, GREY, ORANGE, WIDTH, styled
 from hubbub.analysis.result import ANSWER, Decoding
@@ -101,12 +101,12 @@ def shown_rows(outcome: Outcome) -> list[int]:
 def _distribution(outcome: Outcome) -> Any:
     alt = _altair()
     decoding, shape = outcome.decoding, outcome.setting.metric.shape
-    assert decoding.tree is not None
+    assert decoding.distribution is not None
     assert isinstance(shape, Range)
-    band = decoding.tree.cdf()
+    band = decoding.distribution.cdf()
     leaves = leaf_shares(shape, outcome.lives.counts())
     below = np.concatenate([[0.0], np.cumsum(leaves)]) / max(float(leaves.sum()), 1e-300)
-    known = np.interp(band.points, decoding.tree.edges(), below)
+    known = np.interp(band.points, decoding.distribution.edges(), below)
     data = [
         {"x": float(x), "estimate": _plain(e), "low": _plain(lo), "high": _plain(hi), "truth": _plain(t)}
         for x, e, lo, hi, t in zip(

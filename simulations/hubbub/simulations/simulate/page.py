@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.analysis.columns import NUMBER
 from hubbub.analysis.optional import need
+from hubbub.analysis.result import NUMBER
 from hubbub.protocol.epsilon import show
 from hubbub.simulations.simulate.charts import series_chart, shown_rows, truth_chart
 from hubbub.simulations.simulate.run import Outcome

@@ -95,8 +95,8 @@ def _errors(metric: Metric, decoding: Decoding, truth: Truth, counts: Mapping[An
         span = float(shape.high - shape.low)
         return abs(float(decoding.estimate[0] - truth[0])) / span, predicted_error(metric, 0.5, installs, epochs)
     if isinstance(shape, Range):
-        assert decoding.tree is not None
-        known, estimate = leaf_shares(shape, counts), decoding.tree.leaves
+        assert decoding.distribution is not None
+        known, estimate = leaf_shares(shape, counts), decoding.distribution.leaves
     else:
         rows = [i for i, role in enumerate(decoding.roles) if role == ANSWER]
         known, estimate = truth[rows], decoding.estimate[rows]
@@ -118,8 +118,8 @@ def _distance(metric: Metric, decoding: Decoding, truth: Truth, counts: Mapping[
     if isinstance(shape, Mean):
         return abs(float(decoding.best_guess[0] - truth[0])) / float(shape.high - shape.low)
     if isinstance(shape, Range):
-        assert decoding.tree is not None
-        guess, known = (np.cumsum(x) for x in (decoding.tree.best_guess, leaf_shares(shape, counts)))
+        assert decoding.distribution is not None
+        guess, known = (np.cumsum(x) for x in (decoding.distribution.best_guess, leaf_shares(shape, counts)))
         # Of those who answered, as the distribution function is.
         return float(np.max(np.abs(guess / max(guess[-1], 1e-300) - known / max(known[-1], 1e-300))))
     shares = np.array([role != NUMBER for role in decoding.roles], dtype=bool)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from math import exp, sqrt
 
-from hubbub.analysis.estimation.cells import Wire
-from hubbub.analysis.planning.plan import tree_gain, unit_variance
+from hubbub.analysis.estimation.cells import TwoStageNoise
+from hubbub.analysis.kinds.variances import tree_gain
+from hubbub.analysis.planning.plan import unit_variance
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
 
@@ -20,7 +21,7 @@ def predicted_error(metric: Definition, share: float, installs: float, epochs: i
     `strings` are fitted together. For a `range` the answer is a leaf.
     """
     one = unit_variance(metric.shape, metric.noise, share, strings)
-    floor, slope = Wire.of_metric(metric).instantaneous
+    floor, slope = TwoStageNoise.of(metric.noise).instantaneous
     scale, behind = _seen_through(metric, share, strings)
     return sqrt((one - (1 - 1 / epochs) * scale * (floor + slope * behind)) / installs)
 
