@@ -17,12 +17,13 @@ from hubbub.analysis import decode
 from hubbub.analysis.render.text import table
 from hubbub.client import Client
 from hubbub.client.respond import respond
-from hubbub.collector.export import from_url
-from hubbub.protocol.encoding import ABSENT, DITHER_BITS, encode
+from hubbub.protocol.encoding import ABSENT, DITHER_BITS
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.report import Batch, Report, by_short_hash, from_json, pack, to_json, unpack
+from hubbub.protocol.report import Batch, Report, by_short_hash
 from hubbub.protocol.tally import count
+from hubbub.protocol.tally_files import fetch_tallies
+from hubbub.protocol.wire import from_json, pack, to_json, unpack
 from hubbub.simulations.server import running_collector
 from tests.chance import binomial_bounds
 
@@ -73,7 +74,7 @@ def test_a_value_is_found_again_at_the_end_of_the_way(name):
     for number in range(INSTALLS):
         cohort, dither = chance.getrandbits(16) % metric.shape.num_cohorts, chance.getrandbits(DITHER_BITS)
         value = VALUES[name] if number % 10 < 3 else ABSENT
-        masks.append((cohort, encode(metric.shape, value, cohort, dither).mask))
+        masks.append((cohort, metric.shape.encode(value, cohort, dither).mask))
     reports = [
         Report(metric, EPOCH, cohort, respond(metric, mask, cohort, chance.randbytes).bits) for cohort, mask in masks
     ]
@@ -97,7 +98,7 @@ def test_a_value_is_found_again_at_the_end_of_the_way(name):
 
 def cells_of(metric: Metric, value: object) -> dict[int, int]:
     masks = {
-        cohort: encode(metric.shape, value, cohort, dither=2**DITHER_BITS - 1).mask
+        cohort: metric.shape.encode(value, cohort, dither=2**DITHER_BITS - 1).mask
         for cohort in range(metric.shape.num_cohorts)
     }
     return {cohort: mask.bit_length() - 1 for cohort, mask in masks.items() if mask}
@@ -157,7 +158,7 @@ def test_one_record_travels_through_the_real_client_the_real_collector_and_the_r
                 now[0] += day
                 assert client.flush()
                 assert client.status().counts["sent"] == 1
-        (tally,) = from_url(collector.url, collector.token, {})
+        (tally,) = fetch_tallies(collector.url, collector.token)
     assert tally.num_reports == installs
     (counts,) = tally.epochs.values()
     low, high = binomial_bounds(installs, float(tally.metric.noise.q_star), 1e-6)

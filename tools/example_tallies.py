@@ -16,9 +16,9 @@ import numpy as np
 
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.protocol.cadence import parse_epoch
+from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.shape import String
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 

@@ -19,9 +19,9 @@ from hubbub.analysis.estimation.threads import one_thread
 from hubbub.analysis.kinds.string_rows import judge
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import Decoding
-from hubbub.protocol.channel import many_bit_noise
+from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import String
+from hubbub.protocol.noise import many_bit_noise
 from tests.analysis.worlds import RAPPOR, Strings, define, tally_of, zipf
 
 PRESENT = 100

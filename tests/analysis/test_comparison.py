@@ -8,7 +8,7 @@ import pytest
 from hubbub.analysis import Options, compare, decode
 from hubbub.analysis.render.text import comparison_table
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.shape import Choice, Flag
+from hubbub.protocol.kinds import Choice, Flag
 from tests.analysis.worlds import define, tally_of
 from tests.chance import assert_binomial, power
 

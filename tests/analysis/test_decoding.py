@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.analysis import Options, decode
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.tally import Counts, Tally
 from tests.analysis.worlds import Strings, define, tally_of, zipf
 from tests.chance import assert_binomial, power

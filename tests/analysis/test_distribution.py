@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.analysis import Options, decode
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.shape import Range
+from hubbub.protocol.kinds import Range
 from tests.analysis.worlds import define, tally_of, zipf
 from tests.chance import assert_binomial, binomial_bounds, power
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hubbub.client.respond import respond
-from hubbub.protocol.encoding import ABSENT, encode
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.encoding import ABSENT
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from tests.analysis.worlds import Strings, define, tally_of
 from tests.chance import assert_binomial, power
@@ -38,7 +38,7 @@ def test_bits_arrive_as_often_as_from_real_devices(shape):
     rng = np.random.default_rng(1)
     for cohort in range(shape.num_cohorts):
         installs = [INSTALLS // 3] * 3 if len(values) == 3 else [INSTALLS // 2] * 2
-        masks = [encode(shape, value, cohort).mask for value in values]
+        masks = [shape.encode(value, cohort).mask for value in values]
         width = shape.width(cohort)
         ones = [
             np.array([sum(n for n, mask in zip(installs, masks, strict=True) if mask >> j & 1) for j in range(width)])
@@ -88,7 +88,7 @@ def test_masks_are_those_that_devices_encode():
     strings = Strings.of(define(shape), 5)
     by_cohort = assign_cohorts([10, 20, 30, 40, 50, 60], 4, np.random.default_rng(4))
     for cohort, ones in enumerate(ones_of(shape, by_cohort, strings.where)):
-        masks = [encode(shape, text, cohort).mask for text in strings.texts]
+        masks = [shape.encode(text, cohort).mask for text in strings.texts]
         assert ones.tolist() == [
             sum(int(n) for n, mask in zip(by_cohort[cohort], masks, strict=False) if mask >> j & 1) for j in range(16)
         ]

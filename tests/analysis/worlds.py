@@ -8,16 +8,17 @@ from fractions import Fraction
 import numpy as np
 
 from hubbub.analysis.estimation.hashing import Positions, digests, positions
-from hubbub.protocol.channel import Noise, rappor_noise
+from hubbub.protocol.channel import Noise
+from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.registry import best_noise
-from hubbub.protocol.shape import Shape, String
+from hubbub.protocol.noise import rappor_noise
+from hubbub.protocol.shape import Shape
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 
 
 def define(shape: Shape, one_report: str = "1", permanent: str = "3", noise: Noise | None = None) -> Definition:
-    noise = noise or best_noise(shape, Fraction(one_report), Fraction(permanent))
+    noise = noise or shape.best_noise(Fraction(one_report), Fraction(permanent))
     return Definition(name="asked", every="week", shape=shape, noise=noise)
 
 

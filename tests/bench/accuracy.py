@@ -19,9 +19,8 @@ import numpy as np
 
 from hubbub.analysis import decode
 from hubbub.client.respond import respond
+from hubbub.protocol.kinds import Choice
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.registry import best_noise
-from hubbub.protocol.shape import Choice
 from hubbub.simulations.exact_tallies import sample_tally
 from tests.bench.environments import Peer, Say, peer
 from tests.bench.rows import US, Row, averages
@@ -60,7 +59,7 @@ def held(d: int) -> np.ndarray:
 def definition(d: int, epsilon: str) -> Definition:
     names = tuple(f"c{i}" for i in range(d))
     shape = Choice(choices=names, absent=names[0])
-    noise = best_noise(shape, Fraction(epsilon), Fraction(epsilon))  # one report: nothing is gained by a second stage
+    noise = shape.best_noise(Fraction(epsilon), Fraction(epsilon))  # one report: nothing is gained by a second stage
     return Definition(name="asked", every="once", shape=shape, noise=noise)
 
 

@@ -14,9 +14,8 @@ from scipy import stats
 
 from hubbub.analysis import decode
 from hubbub.analysis.result import NUMBER
+from hubbub.protocol.kinds import Mean
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.registry import best_noise
-from hubbub.protocol.shape import Mean
 from hubbub.simulations.exact_tallies import sample_tally
 from tests.bench.accuracy import EPSILONS, PEOPLE
 from tests.bench.environments import Say, peer
@@ -29,7 +28,7 @@ def squared_errors(epsilon: str, repeats: int) -> tuple[list[float], list[float]
     """Of one bit, and of Laplace noise; n times the squared error of the mean."""
     shape = Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0))
     metric = Definition(
-        name="asked", every="once", shape=shape, noise=best_noise(shape, Fraction(epsilon), Fraction(epsilon))
+        name="asked", every="once", shape=shape, noise=shape.best_noise(Fraction(epsilon), Fraction(epsilon))
     )
     bit, laplace = [], []
     for repeat in range(repeats):

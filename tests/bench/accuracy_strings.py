@@ -18,9 +18,9 @@ from scipy import stats
 
 from hubbub.analysis import decode
 from hubbub.analysis.estimation.hashing import digests, positions
-from hubbub.protocol.channel import rappor_noise
+from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import String
+from hubbub.protocol.noise import rappor_noise
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from tests.bench.environments import Peer, Say, peer
 from tests.bench.rows import US, Row, averages, times

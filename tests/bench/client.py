@@ -17,10 +17,9 @@ import mmh3
 
 from hubbub.client.respond import draw_bits, respond
 from hubbub.protocol.channel import PRECISION
-from hubbub.protocol.encoding import encode
+from hubbub.protocol.kinds import Choice, Flag, Mean, String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.registry import best_noise
-from hubbub.protocol.shape import Choice, Flag, Mean, Shape, String
+from hubbub.protocol.shape import Shape
 from tests.bench.client_privacy import privacy
 from tests.bench.environments import BARE, NAMES, ONE_THREAD, Peer, Say, installed_bytes, peer, prepare
 from tests.bench.rows import US, Row, times
@@ -58,10 +57,10 @@ CASES: dict[str, tuple[Shape, object]] = {
 def own_subjects(case: str) -> dict[str, Callable[[], object]]:
     """What is timed in this very process."""
     shape, value = CASES[case]
-    metric = Definition(name="asked", every="week", shape=shape, noise=best_noise(shape, Fraction(1), Fraction(3)))
+    metric = Definition(name="asked", every="week", shape=shape, noise=shape.best_noise(Fraction(1), Fraction(3)))
     cohort = COHORT % shape.num_cohorts
     dither = 1 << 63
-    memo = respond(metric, encode(shape, value, cohort, dither).mask, cohort, os.urandom).memo
+    memo = respond(metric, shape.encode(value, cohort, dither).mask, cohort, os.urandom).memo
     width = shape.width(cohort)
     # What the report needs at least: one call for all its random bytes, one hash of one text.
     size = PRECISION // 8 * (1 if metric.one_hot else width)
@@ -69,7 +68,7 @@ def own_subjects(case: str) -> dict[str, Callable[[], object]]:
     draw, below = SystemRandom().random, float(metric.noise.p_star)
 
     def later() -> int:
-        encode(shape, value, cohort, dither)  # its fingerprint is how the memo is found again
+        shape.encode(value, cohort, dither)  # its fingerprint is how the memo is found again
         return draw_bits(metric, memo, cohort, os.urandom)
 
     def floor() -> object:
@@ -77,7 +76,7 @@ def own_subjects(case: str) -> dict[str, Callable[[], object]]:
 
     return {
         LATER: later,
-        FIRST: lambda: respond(metric, encode(shape, value, cohort, dither).mask, cohort, os.urandom),
+        FIRST: lambda: respond(metric, shape.encode(value, cohort, dither).mask, cohort, os.urandom),
         FLOOR: floor,
         PER_BIT: lambda: [draw() < below for _ in range(width)],
     }

@@ -12,11 +12,9 @@ from fractions import Fraction
 import numpy as np
 
 from hubbub.client.respond import draw_bits, respond
-from hubbub.protocol.channel import rappor_noise
-from hubbub.protocol.encoding import encode
+from hubbub.protocol.kinds import Choice, String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.registry import best_noise
-from hubbub.protocol.shape import Choice, String
+from hubbub.protocol.noise import rappor_noise
 from tests.bench.environments import Peer
 from tests.bench.rows import US, Row
 
@@ -39,7 +37,7 @@ def bits_as_sent(peer: Peer, count: int) -> list[Row]:
     metric = Definition(
         name="asked", every="week", shape=shape, noise=rappor_noise(Fraction(1, 2), Fraction(0), Fraction(1))
     )
-    mask = encode(shape, "https://example.org/", 0).mask
+    mask = shape.encode("https://example.org/", 0).mask
     sent = [respond(metric, mask, 0, os.urandom).bits for _ in range(count)]
     ours = {
         "p11": sum((bits & mask).bit_count() for bits in sent) / count,
@@ -73,7 +71,7 @@ def own_averaged() -> float:
     """The same attack on hubbub's client: the memo is drawn once, so adding up reports shows the memo and no more."""
     names = tuple(f"c{i}" for i in range(100))
     shape = Choice(choices=names, absent=names[0])
-    metric = Definition(name="asked", every="week", shape=shape, noise=best_noise(shape, Fraction(1), Fraction(3)))
+    metric = Definition(name="asked", every="week", shape=shape, noise=shape.best_noise(Fraction(1), Fraction(3)))
     betrayed = 0
     for user in range(USERS):
         memo = respond(metric, 1 << user, 0, os.urandom).memo

@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 from random import Random
 
-from hubbub.protocol.report import Batch, pack
+from hubbub.protocol.report import Batch
+from hubbub.protocol.wire import pack
 from tests.bench.collector_load import Load, as_request, middle, run, with_fresh_ids
 from tests.collector.kit import LAUNCH, REGISTRY, Collector, random_batch
 

@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from hubbub.analysis.estimation.hashing import digests, positions
-from hubbub.protocol.shape import String
+from hubbub.protocol.kinds import String
 from tests.analysis.worlds import RAPPOR, define, tally_of, zipf
 from tests.bench.environments import Say
 from tests.bench.growth import exponents

@@ -9,7 +9,8 @@ from random import Random
 from typing import Any
 
 from hubbub.client import Client, Registry
-from hubbub.protocol.report import Report, by_short_hash, unpack
+from hubbub.protocol.report import Report, by_short_hash
+from hubbub.protocol.wire import unpack
 from tests.client.answering_server import AnsweringServer
 from tests.client.registries import metric, registry
 

@@ -20,7 +20,8 @@ from hubbub.client.state import get
 from hubbub.client.upload import Outcome
 from hubbub.protocol.bloom import string_mask
 from hubbub.protocol.metric import Metric
-from hubbub.protocol.report import by_short_hash, unpack
+from hubbub.protocol.report import by_short_hash
+from hubbub.protocol.wire import unpack
 from tests.chance import assert_binomial, power
 
 DAY = 86_400

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.protocol.report import Batch, by_short_hash, unpack
+from hubbub.protocol.report import Batch, by_short_hash
+from hubbub.protocol.wire import unpack
 from tests.client.recorder import registries
 
 METRICS = {metric.metric_hash: metric for registry in registries() for metric in registry}

@@ -8,7 +8,7 @@ import pytest
 
 from hubbub.client.respond import draw_bits
 from hubbub.protocol.cadence import epoch_of, epoch_start
-from hubbub.protocol.encoding import ABSENT, encode
+from hubbub.protocol.encoding import ABSENT
 from tests.client.install import DAY, START, Install
 from tests.client.registries import clear, clear_metric, metric, registry
 
@@ -60,7 +60,7 @@ def test_what_was_not_recorded_answers_absent_when_the_epoch_ends(install: Insta
     client.flush()
     (report,) = install.arrived()
     found = install.registry["asked"]
-    assert report.bits == encode(found.shape, ABSENT, report.cohort).mask
+    assert report.bits == found.shape.encode(ABSENT, report.cohort).mask
     assert client.status().counts["absent"] == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from hubbub.client import Client
 from hubbub.protocol.refusal import LATER, STATUS
-from hubbub.protocol.report import MEDIA_TYPE
+from hubbub.protocol.wire import MEDIA_TYPE
 from tests.client.answering_server import HANG, RESET, Answer, AnsweringServer, problem, stored
 from tests.client.install import DAY, Install
 from tests.client.registries import metric, registry

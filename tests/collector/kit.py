@@ -16,8 +16,9 @@ from random import Random
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.report import MEDIA_TYPE, Batch, Report, pack
+from hubbub.protocol.report import Batch, Report
 from hubbub.protocol.tally import Tally
+from hubbub.protocol.wire import MEDIA_TYPE, pack
 
 LAUNCH = Path(__file__).with_name("launch.py")
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from hubbub.collector.settings import Settings
 from hubbub.collector.storage.data_dir import Folder
 from hubbub.collector.storage.store import Store, Verdict
 from hubbub.protocol.refusal import Refused
-from hubbub.protocol.report import MEDIA_TYPE, pack
+from hubbub.protocol.wire import MEDIA_TYPE, pack
 from tests.collector.kit import REGISTRY, random_batch
 
 NOW = 1_795_000_000.0

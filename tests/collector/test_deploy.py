@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from hubbub.protocol.report import MEDIA_TYPE, pack
+from hubbub.protocol.wire import MEDIA_TYPE, pack
 from tests.collector.kit import REGISTRY, ROOT, Collector, random_batch
 
 DEPLOY = ROOT / "collector" / "deploy"

@@ -6,8 +6,8 @@ import sys
 import time
 from random import Random
 
-from hubbub.protocol.report import pack
 from hubbub.protocol.tally import Tally, merge
+from hubbub.protocol.wire import pack
 from tests.collector.kit import LAUNCH, REGISTRY, Collector, random_batch
 
 METRICS = list(REGISTRY)

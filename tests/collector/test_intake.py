@@ -9,11 +9,11 @@ import pytest
 
 from hubbub.collector.catalog import Catalog, check_epoch, closing_day
 from hubbub.collector.intake import Intake, inflate
-from hubbub.collector.message_layout import crc_of
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.report import MEDIA_TYPE, MEDIA_TYPE_JSON, Batch, Report, pack, to_json, unpack
+from hubbub.protocol.report import Batch, Report
+from hubbub.protocol.wire import MEDIA_TYPE, MEDIA_TYPE_JSON, crc_of, pack, to_json, unpack
 from tests.collector.kit import REGISTRY, REGISTRY_TOML, random_batch
 
 NOW = 1_795_000_000.0

@@ -6,8 +6,9 @@ from random import Random
 import pytest
 
 from hubbub.collector.storage.kept_reports import path_of
-from hubbub.protocol.report import Batch, pack
+from hubbub.protocol.report import Batch
 from hubbub.protocol.tally import count
+from hubbub.protocol.wire import pack
 from tests.collector.kit import REGISTRY_TOML, random_report
 from tests.collector.test_store import DAY, NOW, World
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from hubbub.collector.storage.log import START, Damaged, Log, Position, replay, segments
-from hubbub.protocol.report import pack
+from hubbub.protocol.wire import pack
 from tests.collector.kit import REGISTRY, random_batch
 
 NOW = 1_795_000_000.0

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from hubbub.protocol.report import MEDIA_TYPE, MEDIA_TYPE_JSON, pack, to_json
+from hubbub.protocol.wire import MEDIA_TYPE, MEDIA_TYPE_JSON, pack, to_json
 from tests.collector.kit import REGISTRY, Collector, random_batch
 from tests.torture.fuzz import bodies
 

@@ -4,8 +4,8 @@ import json
 import time
 from random import Random
 
-from hubbub.protocol.report import MEDIA_TYPE_JSON, pack, to_json
 from hubbub.protocol.tally import count
+from hubbub.protocol.wire import MEDIA_TYPE_JSON, pack, to_json
 from tests.collector.kit import REGISTRY, Collector, random_batch
 
 METRICS = list(REGISTRY)

@@ -20,7 +20,7 @@ from hubbub.collector.http.limits import Limits, address_behind, sender_of
 from hubbub.collector.http.tokens import Tokens, new_token
 from hubbub.collector.settings import read_settings
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.report import MEDIA_TYPE, pack
+from hubbub.protocol.wire import MEDIA_TYPE, pack
 from tests.collector.kit import LAUNCH, REGISTRY, REGISTRY_TOML, Collector, random_batch
 
 METRICS = list(REGISTRY)

@@ -13,7 +13,7 @@ from hubbub.collector.storage.store import Store, Verdict
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.report import MEDIA_TYPE, pack
+from hubbub.protocol.wire import MEDIA_TYPE, pack
 from tests.collector.kit import REGISTRY_TOML, random_batch
 
 NOW = 1_795_000_000.0

@@ -17,9 +17,10 @@ from hubbub.analysis import decode
 from hubbub.analysis.render.export import to_csv
 from hubbub.client.respond import respond
 from hubbub.protocol.cadence import epoch_of
-from hubbub.protocol.encoding import DITHER_BITS, encode
-from hubbub.protocol.report import Batch, Report, pack
+from hubbub.protocol.encoding import DITHER_BITS
+from hubbub.protocol.report import Batch, Report
 from hubbub.protocol.tally import Tally
+from hubbub.protocol.wire import pack
 from hubbub.simulations.demo.run import CANDIDATES
 from hubbub.simulations.server import running_dashboard
 from tests.collector.kit import Collector
@@ -66,7 +67,7 @@ def send(collector: Collector, installs: int, random: Random, days_ago: int = 1)
         reports = []
         for metric in REGISTRY:
             cohort = random.randrange(metric.shape.num_cohorts)
-            mask = encode(metric.shape, VALUES[metric.name], cohort, dither=random.getrandbits(DITHER_BITS)).mask
+            mask = metric.shape.encode(VALUES[metric.name], cohort, dither=random.getrandbits(DITHER_BITS)).mask
             reports.append(Report(metric, epoch, cohort, respond(metric, mask, cohort, random.randbytes).bits))
         status, answer = collector.post(pack(Batch.of(random.randbytes(16), reports)))
         assert (status, answer["status"]) == (200, "stored")

@@ -17,9 +17,8 @@ from hubbub.analysis.commands.decode import add_decode, run_decode
 from hubbub.analysis.render.text import cells
 from hubbub.dashboard.keys import DECODINGS, PAINTED
 from hubbub.dashboard.sentences import headline
+from hubbub.protocol.kinds import Choice
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.registry import best_noise
-from hubbub.protocol.shape import Choice
 from hubbub.protocol.tally import Counts, Tally
 from hubbub.simulations.demo.run import CANDIDATES
 from tests.dashboard.kit import REGISTRY, sample, text_of, visiting, words, write_samples
@@ -152,7 +151,7 @@ HOSTILE = (
 def test_values_cannot_be_markup(tmp_path) -> None:
     """Everything that a tally or a list says may have been chosen by somebody who means harm."""
     shape = Choice(choices=HOSTILE)
-    metric = Definition(name="asked", every="day", shape=shape, noise=best_noise(shape, Fraction(2), Fraction(4)))
+    metric = Definition(name="asked", every="day", shape=shape, noise=shape.best_noise(Fraction(2), Fraction(4)))
     tally = Tally(metric, {20_760: Counts((6000,), ((1000,) * 6,)), 20_761: Counts((6000,), ((1000,) * 6,))})
     (tmp_path / "t.json").write_text(tally.to_json())
 

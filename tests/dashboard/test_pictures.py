@@ -13,8 +13,9 @@ from playwright.sync_api import Browser
 
 from hubbub.client.respond import respond
 from hubbub.protocol.cadence import epoch_of
-from hubbub.protocol.encoding import ABSENT, DITHER_BITS, encode
-from hubbub.protocol.report import Batch, Report, pack
+from hubbub.protocol.encoding import ABSENT, DITHER_BITS
+from hubbub.protocol.report import Batch, Report
+from hubbub.protocol.wire import pack
 from hubbub.simulations.demo.run import CANDIDATES, make_crowd
 from hubbub.simulations.server import running_dashboard
 from tests.dashboard.browser import running_browser, visit
@@ -57,7 +58,7 @@ def dashboard(tmp_path_factory) -> Iterator[str]:
                 for install, value in zip(cohorts, answers[metric.name], strict=True):
                     cohort = install % metric.shape.num_cohorts
                     given = ABSENT if value is None else value
-                    mask = encode(metric.shape, given, cohort, dither=random.getrandbits(DITHER_BITS)).mask
+                    mask = metric.shape.encode(given, cohort, dither=random.getrandbits(DITHER_BITS)).mask
                     reports.append(Report(metric, epoch, cohort, respond(metric, mask, cohort, random.randbytes).bits))
                 body = pack(Batch.of(random.randbytes(16), reports))
                 assert collector.post(body, path="/v1/relay", Authorization=f"Bearer {token}")[0] == 200

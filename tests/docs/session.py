@@ -25,9 +25,10 @@ from typing import Self
 from hubbub.client.respond import respond
 from hubbub.collector.http.tokens import new_token
 from hubbub.protocol.cadence import epoch_of
-from hubbub.protocol.encoding import ABSENT, DITHER_BITS, encode
+from hubbub.protocol.encoding import ABSENT, DITHER_BITS
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.report import MEDIA_TYPE, Batch, Report, pack
+from hubbub.protocol.report import Batch, Report
+from hubbub.protocol.wire import MEDIA_TYPE, pack
 from tests.docs.blocks import ROOT
 from tests.docs.warm import Hubbub
 
@@ -330,7 +331,7 @@ def _reports(registry: Registry, chance: Random) -> list[Report]:
         for number in range(200):
             cohort, dither = chance.getrandbits(16) % metric.shape.num_cohorts, chance.getrandbits(DITHER_BITS)
             value = values.get(metric.name, "https://news.example/") if number % 2 else ABSENT
-            mask = encode(metric.shape, value, cohort, dither).mask
+            mask = metric.shape.encode(value, cohort, dither).mask
             found.append(Report(metric, epoch, cohort, respond(metric, mask, cohort, chance.randbytes).bits))
     return found
 

@@ -9,18 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.protocol.channel import (
-    UNITS,
-    BitChannel,
-    KaryChannel,
-    Noise,
-    kary_noise,
-    many_bit_noise,
-    one_bit_noise,
-    rappor_noise,
-)
+from hubbub.protocol.channel import UNITS, BitChannel, KaryChannel, Noise
 from hubbub.protocol.epsilon import LARGEST, SMALLEST, exp_below, log_above, show
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.noise import kary_noise, many_bit_noise, one_bit_noise, rappor_noise
 
 F = Fraction
 HALF, QUARTER = F(1, 2), F(1, 4)

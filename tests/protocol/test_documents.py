@@ -14,15 +14,17 @@ import pytest
 
 from hubbub.protocol import registry as reader
 from hubbub.protocol.cadence import parse_epoch
-from hubbub.protocol.channel import BitChannel, Noise, rappor_noise
+from hubbub.protocol.channel import BitChannel, Noise
 from hubbub.protocol.epsilon import log_above, show
 from hubbub.protocol.fields import readers_of
+from hubbub.protocol.kinds import KINDS, Choice, Flag, Mean, String, shape_class
 from hubbub.protocol.label import cohort_bits
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.noise import rappor_noise
 from hubbub.protocol.refusal import STATUS
-from hubbub.protocol.registry import Registry, best_noise
-from hubbub.protocol.report import MAX_BLOCKS, by_short_hash, from_json
-from hubbub.protocol.shape import SHAPES, Choice, Flag, Mean, String
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.report import MAX_BLOCKS, by_short_hash
+from hubbub.protocol.wire import from_json
 
 F = Fraction
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -55,9 +57,9 @@ def explained(section: str) -> set[str]:
 # --- metrics.toml -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_key_of_every_kind_is_explained(kind: str) -> None:
-    assert explained(f"{kind}:") == set(readers_of(SHAPES[kind])[0])
+    assert explained(f"{kind}:") == set(readers_of(shape_class(kind))[0])
 
 
 def test_every_key_of_a_metric_is_explained() -> None:
@@ -69,7 +71,7 @@ def test_every_key_of_a_metric_is_explained() -> None:
 def test_the_example_uses_every_kind_and_says_what_it_adds_up_to() -> None:
     source = (ROOT / "examples" / "metrics.toml").read_text(encoding="utf-8")
     example = Registry.parse(source)
-    assert {metric.kind for metric in example} == set(SHAPES)
+    assert {metric.kind for metric in example} == set(KINDS)
     shares = [show(metric.max_values * metric.epsilon_permanent) for metric in example]
     assert f"{' + '.join(shares)} = {show(example.epsilon_lifetime)} here" in source
 
@@ -101,7 +103,7 @@ def published() -> Iterator[tuple[str, Noise, tuple[tuple[int, int], ...]]]:
             yield row[0], rappor_noise(*map(F, given.groups())), TWO_HASHES.flips
         else:
             four = Choice(choices=("a", "b", "c", "d"), absent="a")
-            yield row[0], best_noise(four, F(1), F(2)), four.flips
+            yield row[0], four.best_noise(F(1), F(2)), four.flips
 
 
 def test_the_table_of_epsilons_is_right() -> None:
@@ -137,7 +139,7 @@ def test_the_table_of_histories_is_right() -> None:
 
 def worst_against_a_change(number: int) -> Fraction:
     """A flag answered alike in 2n epochs against one that changes in the middle: the worst odds, either way round."""
-    noise = best_noise(Flag(), F(1), F(2))
+    noise = Flag().best_noise(F(1), F(2))
     a1, a0 = noise.permanent.probabilities
     q, p = noise.instantaneous.probabilities
     if_one = [q**ones * (1 - q) ** (number - ones) for ones in range(number + 1)]
@@ -160,8 +162,8 @@ def test_the_table_of_variances_is_right() -> None:
         four = Choice(choices=("a", "b", "c", "d"), absent="a")
         half = exp(one / 2)
         symmetric = BitChannel(F(half / (half + 1)), F(1 / (half + 1)))
-        found = [n_var(*best_noise(shape, one, F(8)).composed.probabilities) for shape in (Flag(), four, ONE_HASH)]
-        mean = best_noise(Mean(low=F(0), high=F(1), absent=F(0)), one, F(8))
+        found = [n_var(*shape.best_noise(one, F(8)).composed.probabilities) for shape in (Flag(), four, ONE_HASH)]
+        mean = Mean(low=F(0), high=F(1), absent=F(0)).best_noise(one, F(8))
         found += [float(1 / (mean.q_star - mean.p_star) ** 2), n_var(*symmetric.probabilities)]
         assert cells == [f"{value:.3f}" for value in found]
 
@@ -177,8 +179,8 @@ def test_the_table_of_hashes_is_right() -> None:
     assert f"just under {show(log_above(odds[0], 4), 4)} and {show(log_above(odds[1], 4), 4)}" in PRIVACY_MODEL
     found = [
         n_var(*noise.composed.probabilities) / 2,
-        n_var(*best_noise(TWO_HASHES, one, permanent).composed.probabilities) / 2,
-        n_var(*best_noise(ONE_HASH, one, permanent).composed.probabilities),
+        n_var(*TWO_HASHES.best_noise(one, permanent).composed.probabilities) / 2,
+        n_var(*ONE_HASH.best_noise(one, permanent).composed.probabilities),
         4 * exp(one) / (exp(one) - 1) ** 2,
     ]
     assert [row[1] for row in table(PRIVACY_MODEL, "| channel | n Var |")] == [f"{value:.3f}" for value in found]

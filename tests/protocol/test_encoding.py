@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.protocol.bloom import digest, positions, string_mask
-from hubbub.protocol.encoding import ABSENT, DITHER_BITS, Encoded, WrongValue, encode
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
+from hubbub.protocol.encoding import ABSENT, DITHER_BITS, Encoded, WrongValue
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.shape import Shape
 
 F = Fraction
 FLAG = Flag(absent=True)
@@ -36,26 +37,26 @@ def kind(shape: Shape) -> str:
 
 
 def test_a_flag_is_its_bit() -> None:
-    assert [encode(FLAG, value, 0).mask for value in (True, False, ABSENT)] == [1, 0, 1]
-    assert encode(Flag(absent=False), ABSENT, 0).mask == 0
+    assert [FLAG.encode(value, 0).mask for value in (True, False, ABSENT)] == [1, 0, 1]
+    assert Flag(absent=False).encode(ABSENT, 0).mask == 0
 
 
 def test_a_choice_is_one_position() -> None:
-    assert [encode(CHOICE, value, 0).mask for value in ("a", "b", "\u00e9", ABSENT)] == [1, 2, 4, 8]
-    assert encode(Choice(choices=("a", "b"), absent="b"), ABSENT, 0).mask == 2
+    assert [CHOICE.encode(value, 0).mask for value in ("a", "b", "\u00e9", ABSENT)] == [1, 2, 4, 8]
+    assert Choice(choices=("a", "b"), absent="b").encode(ABSENT, 0).mask == 2
 
 
 def test_a_string_is_its_distinct_positions_and_absent_none() -> None:
     for cohort in range(128):
-        mask = encode(STRING, "example.org", cohort).mask
+        mask = STRING.encode("example.org", cohort).mask
         assert mask.bit_count() == 2
         assert mask == sum(1 << position for position in positions(digest("example.org"), cohort, 64, 2))
-    assert encode(STRING, ABSENT, 5).mask == 0
+    assert STRING.encode(ABSENT, 5).mask == 0
 
 
 def test_a_string_of_one_bit_is_a_parity_that_cohorts_disagree_about() -> None:
     shape = String(num_bits=1, num_hashes=1, num_cohorts=64)
-    masks = [encode(shape, "example.org", cohort).mask for cohort in range(64)]
+    masks = [shape.encode("example.org", cohort).mask for cohort in range(64)]
     assert set(masks) == {0, 1}
     assert masks == [positions(digest("example.org"), cohort, 2, 1)[0] for cohort in range(64)]
 
@@ -63,12 +64,12 @@ def test_a_string_of_one_bit_is_a_parity_that_cohorts_disagree_about() -> None:
 @given(st.text(), st.integers(0, 127))
 def test_texts_that_look_the_same_are_the_same(text: str, cohort: int) -> None:
     try:
-        mask = encode(STRING, text, cohort)
+        mask = STRING.encode(text, cohort)
     except WrongValue:
         assert any("\ud800" <= character <= "\udfff" for character in text)
         return
     for form in ("NFC", "NFD"):
-        assert encode(STRING, unicodedata.normalize(form, text), cohort) == mask
+        assert STRING.encode(unicodedata.normalize(form, text), cohort) == mask
 
 
 @given(
@@ -92,7 +93,7 @@ def test_a_histogram_asks_each_cohort_about_its_own_buckets(value: Any, bucket: 
     for cohort in range(4):
         asked = [HISTOGRAM.bucket(cohort, position) for position in range(2)]
         expected = 1 << asked.index(bucket) if bucket in asked else 0
-        assert encode(HISTOGRAM, value, cohort) == Encoded(expected, clamped=False)
+        assert HISTOGRAM.encode(value, cohort) == Encoded(expected, clamped=False)
 
 
 def test_every_bucket_is_asked_by_as_many_cohorts() -> None:
@@ -103,23 +104,23 @@ def test_every_bucket_is_asked_by_as_many_cohorts() -> None:
 def test_a_histogram_that_asks_all_buckets_has_one_cohort() -> None:
     shape = Histogram(edges=HISTOGRAM.edges, buckets_per_report=4)
     assert shape.num_cohorts == 1
-    assert [encode(shape, value, 0).mask for value in (0, 1, 10, 100)] == [1, 2, 4, 8]
+    assert [shape.encode(value, 0).mask for value in (0, 1, 10, 100)] == [1, 2, 4, 8]
 
 
 @pytest.mark.parametrize(("value", "leaf"), [(0, 0), (0.5, 0), (1, 1), (63.999, 63), (64, 63), (F(32), 32)])
 def test_a_range_shows_the_node_above_the_leaf_at_the_level_of_the_cohort(value: Any, leaf: int) -> None:
-    assert [encode(RANGE, value, cohort).mask for cohort in range(3)] == [1 << leaf // 16, 1 << leaf // 4, 1 << leaf]
+    assert [RANGE.encode(value, cohort).mask for cohort in range(3)] == [1 << leaf // 16, 1 << leaf // 4, 1 << leaf]
 
 
 @given(st.fractions(-10, 74))
 def test_each_node_lies_under_its_parent(value: Fraction) -> None:
-    nodes = [encode(RANGE, value, cohort).mask.bit_length() - 1 for cohort in range(3)]
+    nodes = [RANGE.encode(value, cohort).mask.bit_length() - 1 for cohort in range(3)]
     assert [nodes[1] // 4, nodes[2] // 4] == nodes[:2]
 
 
 @pytest.mark.parametrize("shape", [STRING, HISTOGRAM, RANGE], ids=kind)
 def test_absent_is_the_empty_mask_where_none_is_declared(shape: Shape) -> None:
-    assert all(encode(shape, ABSENT, cohort) == Encoded(0) for cohort in range(shape.num_cohorts))
+    assert all(shape.encode(ABSENT, cohort) == Encoded(0) for cohort in range(shape.num_cohorts))
 
 
 # --- means --------------------------------------------------------------------------------------------------------
@@ -130,7 +131,7 @@ def test_a_mean_is_rounded_up_with_exactly_its_share_of_the_dithers(sixteenths: 
     """A coarse set of dithers, one from the middle of each sixteenth of their range, is as fair as all 2**64."""
     value = MEAN.low + F(sixteenths, 16) * (MEAN.high - MEAN.low)
     dithers = [(2 * i + 1) * 2 ** (DITHER_BITS - 5) for i in range(16)]
-    assert sum(encode(MEAN, value, 0, dither).mask for dither in dithers) == sixteenths
+    assert sum(MEAN.encode(value, 0, dither).mask for dither in dithers) == sixteenths
 
 
 @given(st.fractions(MEAN.low, MEAN.high))
@@ -140,18 +141,18 @@ def test_the_dithers_that_round_up_are_counted_exactly(value: Fraction) -> None:
     first = 2**DITHER_BITS - int(share * 2**DITHER_BITS)
     probes = {0, first - 2, first - 1, first, first + 1, 2**DITHER_BITS - 1}
     for dither in (dither for dither in probes if 0 <= dither < 2**DITHER_BITS):
-        assert encode(MEAN, value, 0, dither).mask == (dither >= first)
+        assert MEAN.encode(value, 0, dither).mask == (dither >= first)
 
 
 def test_absent_in_a_mean_counts_as_the_declared_number() -> None:
     for dither in (0, 2**63 - 1, 2**63, 2**64 - 1):
-        assert encode(MEAN, ABSENT, 0, dither) == encode(MEAN, 10, 0, dither)
+        assert MEAN.encode(ABSENT, 0, dither) == MEAN.encode(10, 0, dither)
 
 
 def test_one_install_rounds_rising_numbers_up_from_one_point_on() -> None:
     """Alpha is fixed for an install, so a number that moves a little seldom shows it."""
     for dither in (0, 2**60, 2**63, 2**64 - 1):
-        masks = [encode(MEAN, value, 0, dither).mask for value in range(-10, 31)]
+        masks = [MEAN.encode(value, 0, dither).mask for value in range(-10, 31)]
         assert masks == sorted(masks)
 
 
@@ -163,8 +164,8 @@ def test_a_number_out_of_range_is_clamped_and_said_to_be(shape: Shape) -> None:
     low, high = (shape.edges[0], shape.edges[-1]) if isinstance(shape, Histogram) else (shape.low, shape.high)
     for cohort in range(shape.num_cohorts):
         for inside, outside in ((low, low - F(1, 10**30)), (high, high + F(1, 10**30)), (low, -1e308), (high, 1e308)):
-            assert encode(shape, inside, cohort, 7).clamped is False
-            assert encode(shape, outside, cohort, 7) == Encoded(encode(shape, inside, cohort, 7).mask, clamped=True)
+            assert shape.encode(inside, cohort, 7).clamped is False
+            assert shape.encode(outside, cohort, 7) == Encoded(shape.encode(inside, cohort, 7).mask, clamped=True)
 
 
 @pytest.mark.parametrize("shape", NUMBERS, ids=kind)
@@ -178,13 +179,13 @@ def test_a_number_out_of_range_is_clamped_and_said_to_be(shape: Shape) -> None:
 )
 def test_a_number_of_any_type_is_the_same_number(shape: Shape, value: Any) -> None:
     for cohort in range(shape.num_cohorts):
-        assert encode(shape, value, cohort, 2**63) == encode(shape, 3, cohort, 2**63)
+        assert shape.encode(value, cohort, 2**63) == shape.encode(3, cohort, 2**63)
 
 
 def test_a_number_is_taken_exactly_as_it_is() -> None:
     """The float 0.3 is not three tenths but a little less; the decimal is."""
     shape = Histogram(edges=(F(0), F(3, 10), F(1)), buckets_per_report=2)
-    assert [encode(shape, value, 0).mask for value in (0.3, Decimal("0.3"), F(3, 10))] == [1, 2, 2]
+    assert [shape.encode(value, 0).mask for value in (0.3, Decimal("0.3"), F(3, 10))] == [1, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -193,13 +194,13 @@ def test_a_number_is_taken_exactly_as_it_is() -> None:
 )
 def test_a_decimal_too_long_to_write_out_costs_no_memory(text: str, mask: int, clamped: bool) -> None:
     shape = Mean(low=F(0), high=F(30), absent=F(0))
-    assert encode(shape, Decimal(text), 0) == Encoded(mask, clamped)
+    assert shape.encode(Decimal(text), 0) == Encoded(mask, clamped)
 
 
 def test_numpy_truth_is_a_flag_and_numpy_text_a_choice() -> None:
-    assert [encode(FLAG, value, 0).mask for value in (np.True_, np.False_)] == [1, 0]
-    assert encode(CHOICE, np.str_("b"), 0).mask == 2
-    assert encode(STRING, np.str_("x"), 3) == encode(STRING, "x", 3)
+    assert [FLAG.encode(value, 0).mask for value in (np.True_, np.False_)] == [1, 0]
+    assert CHOICE.encode(np.str_("b"), 0).mask == 2
+    assert STRING.encode(np.str_("x"), 3) == STRING.encode("x", 3)
 
 
 # --- wrong values -------------------------------------------------------------------------------------------------
@@ -233,7 +234,7 @@ WRONG: list[tuple[Shape, Any, str]] = [
 def test_a_wrong_value_is_refused_without_being_told(shape: Shape, value: Any, sentence: str) -> None:
     """The sentence may reach a log, so it names the rule and the type, never the value."""
     with pytest.raises(WrongValue) as caught:
-        encode(shape, value, 0)
+        shape.encode(value, 0)
     assert str(caught.value) == sentence
     assert "secret" not in sentence
     assert "12345" not in sentence
@@ -260,8 +261,8 @@ ANYTHING = st.one_of(
 def test_any_value_has_a_mask_within_the_width_or_is_wrong(shape: Shape, value: Any, cohort: int, dither: int) -> None:
     cohort %= shape.num_cohorts
     try:
-        found = encode(shape, value, cohort, dither)
+        found = shape.encode(value, cohort, dither)
     except WrongValue:
         return
     assert 0 <= found.mask < 1 << shape.width(cohort)
-    assert found == encode(shape, value, cohort, dither)
+    assert found == shape.encode(value, cohort, dither)

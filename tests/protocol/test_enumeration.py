@@ -20,12 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.client.respond import carry_bit, carry_bits, carry_category, draw_bits, draw_memo, respond
-from hubbub.protocol.channel import PRECISION, UNIT, UNITS, BitChannel, KaryChannel, Noise, Units, rappor_noise
-from hubbub.protocol.encoding import ABSENT, encode
+from hubbub.protocol.channel import PRECISION, UNIT, UNITS, BitChannel, KaryChannel, Noise, Units
+from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.epsilon import exp_below, log_above
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.registry import best_noise
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
+from hubbub.protocol.noise import rappor_noise
+from hubbub.protocol.shape import Shape
 from tests.chance import assert_binomial, power
 from tests.protocol.law import (
     Law,
@@ -76,12 +77,12 @@ def _claims() -> Iterator[tuple[str, Claim]]:
         for one, permanent in EPSILONS:
             yield (
                 f"{name}, epsilons {one} {permanent}",
-                claim(shape, best_noise(shape, one, permanent), (one, permanent)),
+                claim(shape, shape.best_noise(one, permanent), (one, permanent)),
             )
         for f, p, q in PROBABILITIES:
             yield f"{name}, f={f} p={p} q={q}", claim(shape, rappor_noise(f, p, q))
     small = (F(1, 100), F(1, 2))
-    yield "choice of 6 as bits", claim(WIDE, best_noise(WIDE, *small), small)
+    yield "choice of 6 as bits", claim(WIDE, WIDE.best_noise(*small), small)
 
 
 def claim(shape: Shape, noise: Noise, declared: tuple[Fraction, Fraction] | None = None) -> Claim:
@@ -105,7 +106,7 @@ def masks_of_an_install(shape: Shape, cohort: int) -> frozenset[int]:
         "string": [str(i) for i in range(200)],
     }.get(shape.kind, [F(i, 8) for i in range(-8, 8 * 31)])
     dithers = (0, 2**63, 2**64 - 1) if shape.kind == "mean" else (0,)
-    return frozenset(encode(shape, value, cohort, dither).mask for value in [*values, ABSENT] for dither in dithers)
+    return frozenset(shape.encode(value, cohort, dither).mask for value in [*values, ABSENT] for dither in dithers)
 
 
 def check(claimed: Claim, drawn: Noise) -> None:
@@ -340,7 +341,7 @@ def test_random_epsilons_are_kept_exactly_by_every_shape(figure) -> None:
     for shape in SHAPES.values():
         for _ in range(20):
             one, permanent = sorted(F(source.randrange(10, 8_000), 1000) for _ in range(2))
-            claimed = claim(shape, best_noise(shape, one, permanent), (one, permanent))
+            claimed = claim(shape, shape.best_noise(one, permanent), (one, permanent))
             check(claimed, claimed.metric.noise)
             checked += 1
     figure("pairs of epsilons, each checked over its whole random space", checked)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.protocol.channel import rappor_noise
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Range, String
 from hubbub.protocol.metric import Definition, Metric
-from hubbub.protocol.registry import Registry, best_noise
-from hubbub.protocol.shape import Choice, Flag, Histogram, Range, String
+from hubbub.protocol.noise import rappor_noise
+from hubbub.protocol.registry import Registry
 from tests.protocol.toml import SHAPES, TERMS, registry, source
 
 F = Fraction
@@ -114,7 +114,7 @@ def test_the_packed_form_carries_the_first_half_of_the_hash() -> None:
 
 def test_a_kary_channel_fits_only_a_choice_of_as_many_categories() -> None:
     three = Choice(choices=("a", "b"), absent=None)
-    noise = best_noise(three, F(1), F(2))
+    noise = three.best_noise(F(1), F(2))
     for shape in (Flag(), Choice(choices=("a", "b"), absent="a"), String(num_bits=3, num_hashes=1, num_cohorts=1)):
         with pytest.raises(Invalid, match="a k-ary channel of 3 needs a choice of as many categories"):
             Definition(name="it", every="week", shape=shape, noise=noise)

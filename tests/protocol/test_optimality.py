@@ -14,10 +14,11 @@ from math import exp
 
 import pytest
 
-from hubbub.protocol.channel import BitChannel, Noise, prefers_kary, rappor_noise
+from hubbub.protocol.channel import BitChannel, Noise
 from hubbub.protocol.epsilon import log_above
-from hubbub.protocol.registry import best_noise
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.noise import prefers_kary, rappor_noise
+from hubbub.protocol.shape import Shape
 
 F = Fraction
 PAIRS = 50
@@ -86,7 +87,7 @@ def pairs(low: float, high: float, number: int = PAIRS) -> list[tuple[Fraction, 
 def test_the_exact_channels_reach_the_variance_of_the_formulas(kind: str) -> None:
     shape, variance, formula, limits = KINDS[kind]
     for one, permanent in pairs(*limits):
-        ratio = variance(best_noise(shape, one, permanent)) / formula(exp(one))
+        ratio = variance(shape.best_noise(one, permanent)) / formula(exp(one))
         # Rounding to 2**-24 may cost accuracy and must never buy it: less noise would mean less privacy.
         assert 1 - 1e-12 <= ratio <= 1 + WITHIN, (one, permanent, ratio)
 
@@ -94,7 +95,7 @@ def test_the_exact_channels_reach_the_variance_of_the_formulas(kind: str) -> Non
 @pytest.mark.proof
 def test_thousands_of_channels_reach_the_variance_of_the_formulas(figure) -> None:
     for kind, (shape, variance, formula, limits) in KINDS.items():
-        ratios = [variance(best_noise(shape, *pair)) / formula(exp(pair[0])) for pair in pairs(*limits, 2000)]
+        ratios = [variance(shape.best_noise(*pair)) / formula(exp(pair[0])) for pair in pairs(*limits, 2000)]
         assert min(ratios) >= 1 - 1e-12
         assert max(ratios) <= 1 + WITHIN
         figure(f"n Var over its formula, {kind}", f"1 to {max(ratios):.6f}, 2000 pairs of epsilons")
@@ -105,7 +106,7 @@ def test_a_memo_costs_no_accuracy(kind: str) -> None:
     """With or without a permanent stage to hide behind, one report is as good."""
     shape, variance, _, (low, high) = KINDS[kind]
     one = F(round(100 * (low + high) / 2), 100)
-    alone, memoised = best_noise(shape, one, one), best_noise(shape, one, F(8))
+    alone, memoised = shape.best_noise(one, one), shape.best_noise(one, F(8))
     assert variance(memoised) == pytest.approx(variance(alone), rel=WITHIN)
 
 
@@ -114,7 +115,7 @@ def test_few_categories_go_as_one_and_many_as_bits() -> None:
     for epsilon in (F(1, 10), F(1), F(2)):
         border = 3 * exp(epsilon) + 2
         for categories in (int(border), int(border) + 1):
-            chosen = best_noise(choice(categories), epsilon, epsilon)
+            chosen = choice(categories).best_noise(epsilon, epsilon)
             best = min(kary(categories)(exp(epsilon)), unary(exp(epsilon)))
             assert two_point(chosen) == pytest.approx(best, rel=WITHIN)
             assert isinstance(chosen.permanent, BitChannel) is not prefers_kary(epsilon, categories)
@@ -124,7 +125,7 @@ def test_two_hashes_cost_twice_the_variance() -> None:
     """Each hash gets half the epsilon, and the variance of half an epsilon is over four times that of a whole one."""
     one, permanent = F(1), F(3)
     shape = String(num_bits=128, num_hashes=2, num_cohorts=64)
-    noise = best_noise(shape, one, permanent)
+    noise = shape.best_noise(one, permanent)
     assert two_point(noise) == pytest.approx(unary(exp(one / 2)), rel=WITHIN)
     assert two_point(noise) / 2 > 2 * unary(exp(one))  # two positions are observed, and yet
 
@@ -134,5 +135,5 @@ def test_the_published_rappor_is_more_than_twice_as_noisy_at_equal_epsilons() ->
     shape = String(num_bits=128, num_hashes=2, num_cohorts=16)
     odds = published.odds_after(1, shape.flips), published.odds_permanent(shape.flips)
     one, permanent = (log_above(ratio, 4) - F(1, 10_000) for ratio in odds)
-    ours = best_noise(String(num_bits=64, num_hashes=1, num_cohorts=128), one, permanent)
+    ours = String(num_bits=64, num_hashes=1, num_cohorts=128).best_noise(one, permanent)
     assert two_point(published) / 2 > 2.4 * two_point(ours)

@@ -18,20 +18,8 @@ from hypothesis import strategies as st
 
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.refusal import LATER, STATUS, Refused
-from hubbub.protocol.report import (
-    MAX_BLOCKS,
-    MAX_JSON_BYTES,
-    Batch,
-    Block,
-    Report,
-    by_short_hash,
-    check_block,
-    from_json,
-    pack,
-    to_json,
-    unpack,
-    vector_bytes,
-)
+from hubbub.protocol.report import MAX_BLOCKS, Batch, Block, Report, by_short_hash
+from hubbub.protocol.wire import MAX_JSON_BYTES, check_block, from_json, pack, to_json, unpack
 from tests.protocol.toml import SHAPES, registry
 
 METRICS = [registry(kind)["it"] for kind in SHAPES] + [registry("string", num_bits="9", num_cohorts="512")["it"]]
@@ -102,7 +90,7 @@ def test_reports_are_grouped_by_metric_and_epoch_wherever_they_stand(given_repor
 
 def test_a_weekly_message_of_six_metrics_is_small() -> None:
     batch = Batch.of(ID, [Report(metric, 2968, 0, 1) for metric in METRICS[:6]])
-    assert len(pack(batch)) == 32 + 6 * 16 + 6 + sum(vector_bytes(metric, 0) for metric in METRICS[:6])
+    assert len(pack(batch)) == 32 + 6 * 16 + 6 + sum(metric.vector_bytes(0) for metric in METRICS[:6])
 
 
 def test_the_same_batch_has_the_same_bytes() -> None:

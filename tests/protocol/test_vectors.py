@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from hubbub.client.respond import respond
-from hubbub.protocol import bloom, report
-from hubbub.protocol.channel import rappor_noise
-from hubbub.protocol.encoding import ABSENT, WrongValue, encode
+from hubbub.protocol import bloom, wire
+from hubbub.protocol.encoding import ABSENT, WrongValue
 from hubbub.protocol.fields import read_fields, readers_of
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.kinds import shape_class
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.noise import rappor_noise
 from hubbub.protocol.refusal import Refused
-from hubbub.protocol.registry import best_noise
-from hubbub.protocol.shape import SHAPES
+from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.tally import Tally, count
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
@@ -33,7 +33,7 @@ def vectors(name: str) -> list[Any]:
 
 DEFINITIONS = {case["definition"]["name"]: case for case in vectors("definitions")}
 METRICS = {name: Definition.from_json(case["definition"]) for name, case in DEFINITIONS.items()}
-KNOWN = report.by_short_hash(METRICS.values())
+KNOWN = by_short_hash(METRICS.values())
 
 
 def about(case: Any) -> str:
@@ -91,10 +91,10 @@ def test_a_definition_has_the_noise_its_registry_asks_for(name: str) -> None:
     case = DEFINITIONS[name]
     wanted = case["definition"]
     problems: list[str] = []
-    cls = SHAPES[wanted["kind"]]
+    cls = shape_class(wanted["kind"])
     shape = cls(**read_fields(wanted["shape"], *readers_of(cls), problems))
     given = {key: Fraction(value) for key, value in case["noise"].items()}
-    noise = rappor_noise(**given) if "prob_f" in given else best_noise(shape, **given)
+    noise = rappor_noise(**given) if "prob_f" in given else shape.best_noise(**given)
     assert not problems
     assert Definition(name=name, every=wanted["every"], shape=shape, noise=noise).to_json() == wanted
 
@@ -123,14 +123,14 @@ def test_a_value_has_the_mask_of_its_vector(name: str) -> None:
     for case in vectors("masks"):
         if case["metric"] == name:
             mask = int.from_bytes(bytes.fromhex(case["mask"]), "little")
-            found = encode(shape, value_of(case["value"]), case["cohort"], int(case["dither"]))
+            found = shape.encode(value_of(case["value"]), case["cohort"], int(case["dither"]))
             assert found == (mask, case["clamped"]), case
 
 
 @pytest.mark.parametrize("case", vectors("bad_values"), ids=lambda case: f"{case['metric']} {case['value']}")
 def test_a_bad_value_has_no_mask(case: Any) -> None:
     with pytest.raises(WrongValue):
-        encode(METRICS[case["metric"]].shape, value_of(case["value"]), 0)
+        METRICS[case["metric"]].shape.encode(value_of(case["value"]), 0)
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -153,16 +153,16 @@ def test_a_response_is_that_of_its_vector(name: str) -> None:
 @pytest.mark.parametrize("case", vectors("batches"), ids=about)
 def test_a_batch_has_the_bytes_of_its_vector_in_both_forms(case: Any) -> None:
     message = bytes.fromhex(case["packed"])
-    batch = report.unpack(message, KNOWN)
-    assert report.pack(batch) == message
-    assert report.to_json(batch) == case["json"]
-    assert report.from_json(json.dumps(case["json"]).encode(), KNOWN) == batch
+    batch = wire.unpack(message, KNOWN)
+    assert wire.pack(batch) == message
+    assert wire.to_json(batch) == case["json"]
+    assert wire.from_json(json.dumps(case["json"]).encode(), KNOWN) == batch
 
 
 @pytest.mark.parametrize("case", vectors("bad_packed"), ids=about)
 def test_a_bad_packed_batch_is_refused_for_its_reason(case: Any) -> None:
     with pytest.raises(Refused) as caught:
-        report.unpack(bytes.fromhex(case["packed"]), KNOWN)
+        wire.unpack(bytes.fromhex(case["packed"]), KNOWN)
     assert caught.value.reason == case["reason"]
     assert caught.value.detail
 
@@ -170,7 +170,7 @@ def test_a_bad_packed_batch_is_refused_for_its_reason(case: Any) -> None:
 @pytest.mark.parametrize("case", vectors("bad_json"), ids=about)
 def test_a_bad_json_batch_is_refused_for_its_reason(case: Any) -> None:
     with pytest.raises(Refused) as caught:
-        report.from_json(bytes_of(case), KNOWN)
+        wire.from_json(bytes_of(case), KNOWN)
     assert caught.value.reason == case["reason"]
     assert caught.value.detail
 
@@ -185,7 +185,7 @@ def test_tallies_are_read_written_and_added_as_their_vectors(case: Any) -> None:
 @pytest.mark.parametrize("case", vectors("batches"), ids=about)
 def test_counting_a_batch_counts_its_bits(case: Any) -> None:
     """Against a count that shares nothing with `count`: the hex digits of the JSON form."""
-    batch = report.unpack(bytes.fromhex(case["packed"]), KNOWN)
+    batch = wire.unpack(bytes.fromhex(case["packed"]), KNOWN)
     for name in {row["metric"] for row in case["json"]["reports"]}:
         rows = [row for row in case["json"]["reports"] if row["metric"] == name]
         tally = count(METRICS[name], [r for r in batch.reports if r.metric.name == name])

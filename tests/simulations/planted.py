@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -42,7 +41,7 @@ def off(metric, stage: str, by: Fraction):
     noise = metric.noise
     stages = {"permanent": noise.permanent, "instantaneous": noise.instantaneous}
     stages[stage] = _moved(stages[stage], Fraction(int(by * UNITS), UNITS))
-    return replace(metric, noise=Noise(**stages))
+    return metric.replace(noise=Noise(**stages))
 
 
 def _moved(channel, by: Fraction):

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from hubbub.client.respond import respond
-from hubbub.protocol.channel import kary_noise, many_bit_noise, one_bit_noise, rappor_noise
 from hubbub.protocol.epsilon import log_above
+from hubbub.protocol.noise import kary_noise, many_bit_noise, one_bit_noise, rappor_noise
 from hubbub.simulations.audit.enumeration import worst_odds
 from hubbub.simulations.audit.evidence import Chances, Seen, bound_expected, bound_shown
 from hubbub.simulations.audit.pairs import far_pairs

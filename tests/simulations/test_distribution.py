@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.simulations.people.distribution import FORMS, default_population, parse_population, weighted_values
 
 FLAG = Flag()

@@ -23,9 +23,8 @@ from scipy import stats
 from hubbub.client.respond import respond
 from hubbub.collector import intake
 from hubbub.command.main import main
-from hubbub.protocol.channel import one_bit_noise
-from hubbub.protocol.encoding import encode
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.noise import one_bit_noise
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.audit.transcripts import live
 from hubbub.simulations.experiments import bounds, catalogue, command
@@ -126,7 +125,7 @@ def test_noise_that_is_too_small_is_found_out(monkeypatch: pytest.MonkeyPatch) -
 
 
 def _quieter(metric):
-    return replace(metric, noise=one_bit_noise(Fraction(2), Fraction(2)))
+    return metric.replace(noise=one_bit_noise(Fraction(2), Fraction(2)))
 
 
 def test_a_figure_without_a_prediction_is_refused() -> None:
@@ -163,7 +162,7 @@ def test_rounding_by_a_uniform_alpha_goes_up_with_the_chance_that_the_mean_assum
     thousand: exact for the code that clients run."""
     shape = one_bit_mean.metric(1).shape
     for place in (0.0, 0.1, 0.37, 0.5, 1.0):
-        ends = [encode(shape, place * one_bit_mean.DAY, 0, dither=(2 * i + 1) << 53).mask for i in range(1024)]
+        ends = [shape.encode(place * one_bit_mean.DAY, 0, dither=(2 * i + 1) << 53).mask for i in range(1024)]
         assert abs(sum(ends) / 1024 - place) <= 1 / 1024
 
 
@@ -202,7 +201,7 @@ def together(cells: int) -> np.ndarray:
 def test_the_chance_to_be_found_again_is_that_of_enumeration() -> None:
     """One bit, three reports against three, a crowd of ten: over everything that can be seen."""
     metric, reports = tracking.CASES["1 bit, 3 against 3"]
-    mask = encode(metric.shape, tracking.TEXT, 0).mask
+    mask = metric.shape.encode(tracking.TEXT, 0).mask
     law, table = tracking.bit_laws(metric, reports)[mask], tracking.scores(metric, reports)[mask]
     first, later = law.sum(axis=1), law.sum(axis=0)
     total = 0.0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.shape import Mean, String
+from hubbub.protocol.kinds import Mean, String
 from hubbub.simulations.people.distribution import parse_population
 from hubbub.simulations.people.histories import ABSENT, AWAY, Habits, Lives, draw_lives
 from tests.chance import assert_binomial, power

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from hubbub.protocol.encoding import ABSENT as SILENCE
-from hubbub.protocol.encoding import encode
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.simulations.people.histories import ABSENT, AWAY, Lives
 from hubbub.simulations.people.masks import NOWHERE, asked_by_cohort
 from tests.analysis.worlds import define
@@ -40,7 +39,7 @@ def test_keys_stand_for_the_masks_that_the_client_encodes(shape, values):
     answers = np.array([*range(len(values)), ABSENT, AWAY])[:, np.newaxis]
     lives = Lives(tuple(values), answers, np.full(len(answers), 500))
     for asked in asked_by_cohort(define(shape), lives, np.random.default_rng(1)):
-        masks = [encode(shape, value, asked.cohort).mask for value in [*values, SILENCE]]
+        masks = [shape.encode(value, asked.cohort).mask for value in [*values, SILENCE]]
         keys = asked.keys[:, 0].tolist()
         assert keys[-1] == NOWHERE
         for key, mask in zip(keys, masks, strict=False):
@@ -67,7 +66,7 @@ def test_a_mean_is_rounded_as_one_dither_for_life_has_it():
     found = {tuple(keys): int(n) for keys, n in zip(asked.keys.tolist(), asked.installs, strict=True)}
     expected: dict[tuple[int, ...], int] = {}
     for dither in range(0, 2**64, 2**64 // 1000):
-        ends = (*(encode(shape, value, 0, dither).mask for value in (2.0, 7.0, SILENCE)), NOWHERE)
+        ends = (*(shape.encode(value, 0, dither).mask for value in (2.0, 7.0, SILENCE)), NOWHERE)
         expected[ends] = expected.get(ends, 0) + 1
     assert set(found) == set(expected)
     for pattern, thousandths in expected.items():

@@ -15,8 +15,8 @@ import pytest
 
 from hubbub.analysis import decode
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.registry import Registry, best_noise
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.people.distribution import default_population, parse_population
 from hubbub.simulations.people.histories import Habits, draw_lives
@@ -277,7 +277,7 @@ def test_a_small_crowd_can_be_real_clients(tmp_path):
 def test_a_billion_installs_are_simulated_and_decoded_in_five_seconds(figure):
     """64 cohorts of 128 bits, a thousand strings and as many that nobody holds; the processor's time, on one core."""
     shape = String(num_bits=128, num_hashes=1, num_cohorts=64)
-    metric = replace(METRICS["homepage"], shape=shape, noise=best_noise(shape, Fraction(1), Fraction(3)))
+    metric = METRICS["homepage"].replace(shape=shape, noise=shape.best_noise(Fraction(1), Fraction(3)))
     setting = Setting(metric=metric, people=default_population(shape), habits=Habits(), installs=10**9, epochs=1)
     simulate(replace(setting, installs=1000), 1)  # libraries are loaded once
     times = {}
@@ -302,7 +302,7 @@ def test_a_billion_installs_are_simulated_and_decoded_in_five_seconds(figure):
 def test_a_million_and_a_half_reports_a_second_on_one_core(figure):
     """128 bits each, memo and report drawn bit by bit; the processor's time. Memory stays that of a block."""
     shape = String(num_bits=128, num_hashes=1, num_cohorts=64)
-    metric = replace(METRICS["homepage"], shape=shape, noise=best_noise(shape, Fraction(1), Fraction(3)))
+    metric = METRICS["homepage"].replace(shape=shape, noise=shape.best_noise(Fraction(1), Fraction(3)))
     rng = np.random.default_rng(1)
     lives = draw_lives(default_population(shape), Habits(), 4_000_000, 1, rng)
     report_tally(metric, draw_lives(default_population(shape), Habits(), 10_000, 1, rng), [700], rng)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -70,7 +69,7 @@ def client(metric, keys: np.ndarray, seed: int) -> tuple[list[int], list[bool]]:
 
 @pytest.mark.parametrize(
     "metric",
-    [METRIC, replace(METRIC, max_values=1), replace(METRIC, max_values=5), replace(METRIC, hold=3)],
+    [METRIC, METRIC.replace(max_values=1), METRIC.replace(max_values=5), METRIC.replace(hold=3)],
     ids=["two slots", "one slot", "five slots", "hold"],
 )
 def test_slots_are_taken_and_found_again_as_in_the_client(metric):
@@ -91,7 +90,7 @@ def test_slots_are_taken_and_found_again_as_in_the_client(metric):
 
 def test_an_old_slot_is_chosen_evenly_by_client_and_simulation():
     """3000 installs that need a fourth slot of three. A slot that is never taken, or always, would be noticed."""
-    metric, row = replace(METRIC, max_values=3), np.array([0, 1, 2, 3, NOWHERE, NOWHERE, NOWHERE, NOWHERE])
+    metric, row = METRIC.replace(max_values=3), np.array([0, 1, 2, 3, NOWHERE, NOWHERE, NOWHERE, NOWHERE])
     real = Counter(client(metric, row, seed)[0][3] for seed in range(600))
     assert_uniform([real[slot] for slot in range(3)])
     keys = np.repeat(row[np.newaxis], 3000, axis=0)
@@ -105,10 +104,10 @@ def test_an_old_slot_is_chosen_evenly_by_client_and_simulation():
 
 def test_stale_reports_are_those_about_another_mask():
     keys = np.array([[0, 1, 2, 0, 2, 1, NOWHERE, 0]])
-    one_slot = answer_from_slots(replace(METRIC, max_values=1), keys, np.array([10]), EPOCHS, np.random.default_rng(6))
+    one_slot = answer_from_slots(METRIC.replace(max_values=1), keys, np.array([10]), EPOCHS, np.random.default_rng(6))
     assert one_slot.stale == 10 * 4  # everything but the three zeros
     held = answer_from_slots(
-        replace(METRIC, hold=4, max_values=8), keys, np.array([10]), EPOCHS, np.random.default_rng(7)
+        METRIC.replace(hold=4, max_values=8), keys, np.array([10]), EPOCHS, np.random.default_rng(7)
     )
     # Epochs 101..103 answer for key 0, 104..107 for key 0 (their first), 108 for 0: keys 1, 2 | 2, 1 differ.
     assert held.stale == 10 * 4
@@ -116,7 +115,7 @@ def test_stale_reports_are_those_about_another_mask():
 
 def test_installs_of_one_history_part_only_where_they_must():
     keys = histories(8, rows=1)
-    whole = answer_from_slots(replace(METRIC, max_values=8), keys, np.array([10**9]), EPOCHS, np.random.default_rng(9))
+    whole = answer_from_slots(METRIC.replace(max_values=8), keys, np.array([10**9]), EPOCHS, np.random.default_rng(9))
     assert len(whole.installs) == 1
     parted = answer_from_slots(METRIC, keys, np.array([10**9]), EPOCHS, np.random.default_rng(9))
     assert parted.installs.sum() == 10**9

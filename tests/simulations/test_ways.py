@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache, reduce
 from operator import add
@@ -19,9 +18,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from hubbub.protocol.registry import Registry, best_noise
-from hubbub.protocol.report import by_short_hash, unpack
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.tally import count
+from hubbub.protocol.wire import unpack
 from hubbub.simulations.audit.transcripts import reporting_allowed, tapped_wire
 from hubbub.simulations.fleet import Voyage, live
 from hubbub.simulations.people.distribution import default_population, parse_population
@@ -141,14 +141,14 @@ def test_real_clients_have_the_law_of_exact_tallies(name):
 )
 def test_slots_that_differ_from_the_clients_are_caught(name, slip):
     """The power of the comparison with eight small crowds of real clients: a wrong rule for slots is far outside."""
-    wrong = sample(exact_tally, name, QUICK, seed=3, metric=replace(REGISTRY[name], **slip))
+    wrong = sample(exact_tally, name, QUICK, seed=3, metric=REGISTRY[name].replace(**slip))
     assert from_law(from_clients()[name], wrong) < 1e-6
 
 
 def test_memos_that_are_not_kept_are_caught():
     """Drawn anew for each epoch, counts have the right law in every epoch and the wrong one in their sum."""
     shape = REGISTRY["tongue"].shape
-    metric = replace(REGISTRY["tongue"], noise=best_noise(shape, Fraction(1), Fraction(1)))
+    metric = REGISTRY["tongue"].replace(noise=shape.best_noise(Fraction(1), Fraction(1)))
     rng = np.random.default_rng(4)
     steady = draw_lives(default_population(shape), Habits(), INSTALLS, EPOCHS, rng)
     epochs = range(FIRST, FIRST + EPOCHS)
@@ -195,6 +195,6 @@ def test_real_clients_over_http_have_the_law_of_exact_tallies(figure):
         figure(f"{name}: p of 2000 real clients under the law of exact tallies", f"{found:.3g}")
         assert found > 1e-6
     for name, slip in (("tongue", {"max_values": 3}), ("delay", {"hold": None})):
-        found = chance(name, replace(REGISTRY[name], **slip))
+        found = chance(name, REGISTRY[name].replace(**slip))
         figure(f"{name}: the same under the law of a slip, {slip}", f"{found:.3g}")
         assert found < 1e-6

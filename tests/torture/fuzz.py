@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from random import Random
 
 from hubbub.protocol.refusal import Refused
-from hubbub.protocol.report import MEDIA_TYPE, MEDIA_TYPE_JSON, Batch, by_short_hash, from_json, pack, to_json, unpack
+from hubbub.protocol.report import Batch, by_short_hash
+from hubbub.protocol.wire import MEDIA_TYPE, MEDIA_TYPE_JSON, from_json, pack, to_json, unpack
 from tests.collector.kit import REGISTRY, random_batch
 
 KNOWN = by_short_hash(REGISTRY)

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from hubbub.protocol.report import MEDIA_TYPE, Batch, pack
+from hubbub.protocol.report import Batch
 from hubbub.protocol.tally import count
+from hubbub.protocol.wire import MEDIA_TYPE, pack
 from tests.collector.kit import REGISTRY, Collector, random_batch
 
 METRICS = [REGISTRY[name] for name in ("dark_theme", "language", "homepage", "parity", "minutes")]

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from hubbub.protocol.report import pack
+from hubbub.protocol.wire import pack
 from tests.bench.collector_load import resident_bytes
 from tests.collector.kit import REGISTRY, Collector, random_batch
 

@@ -1,6 +1,6 @@
 """From tallies to estimates: `decode` one metric, `compare` two. The statistics are in docs/estimation.md.
 
-    (tally,) = read_tallies(["examples/tallies/homepage.json"])
+    (tally,) = read_tallies("examples/tallies/homepage.json")
     found = decode(tally, read_candidates("examples/homepages.txt"), Options(confidence=0.9))
     found.to_pandas()
 
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hubbub.analysis.candidates_file import read_candidates
-    from hubbub.analysis.commands.decode import read_tallies
     from hubbub.analysis.comparison import Comparison, compare
     from hubbub.analysis.decoding import decode
     from hubbub.analysis.distribution import Distribution
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from hubbub.analysis.result import Decoding, Diagnostics
     from hubbub.protocol.invalid import Invalid
     from hubbub.protocol.tally import Tally
+    from hubbub.protocol.tally_files import fetch_tallies, read_tallies
 
 __all__ = [
     "Comparison",
@@ -33,6 +33,7 @@ __all__ = [
     "Tally",
     "compare",
     "decode",
+    "fetch_tallies",
     "read_candidates",
     "read_tallies",
 ]
@@ -47,8 +48,9 @@ _MODULES = {
     "Tally": "hubbub.protocol.tally",
     "compare": "hubbub.analysis.comparison",
     "decode": "hubbub.analysis.decoding",
+    "fetch_tallies": "hubbub.protocol.tally_files",
     "read_candidates": "hubbub.analysis.candidates_file",
-    "read_tallies": "hubbub.analysis.commands.decode",
+    "read_tallies": "hubbub.protocol.tally_files",
 }
 
 

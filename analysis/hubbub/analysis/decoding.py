@@ -51,7 +51,7 @@ def _disagreements(tallies: Sequence[Tally], candidates: Iterable[str] | None, o
     hashes = [one.metric.metric_hash for one in tallies]
     for repeated in sorted({found for found in hashes if hashes.count(found) > 1}):
         yield f"each definition must come once; merge the tallies of {first.name} {repeated} first"
-    if candidates is not None and first.kind != "string":
+    if candidates is not None and not first.shape.open_list:
         yield f"candidates are for string metrics, {first.name} is a {first.kind}"
     if (options.ranges or options.quantiles != QUANTILES) and not kind_of(first.kind).has_ranges:
         yield f"ranges and quantiles are for range metrics, {first.name} is a {first.kind}"

@@ -24,10 +24,10 @@ from hubbub.analysis.estimation.threads import one_thread
 from hubbub.analysis.kinds.string_rows import judge
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import Decoding
-from hubbub.protocol.channel import rappor_noise
 from hubbub.protocol.invalid import Invalid, require
+from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import String
+from hubbub.protocol.noise import rappor_noise
 
 HEADER = ["k", "h", "m", "p", "q", "f"]
 _NOTE = (

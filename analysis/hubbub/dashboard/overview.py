@@ -16,8 +16,8 @@ from hubbub.dashboard.html import Html, el
 from hubbub.dashboard.sentences import cell, headline, periods_in_words, value_label
 from hubbub.dashboard.snapshot import Reading
 from hubbub.protocol.epsilon import show
+from hubbub.protocol.kinds import Mean
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import Mean
 
 MOST_LINES = 4
 

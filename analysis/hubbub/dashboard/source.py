@@ -11,11 +11,11 @@ from typing import Protocol
 
 import aiohttp
 
-from hubbub.analysis.commands.decode import read_tallies
 from hubbub.dashboard.health import Health, parse_health
 from hubbub.dashboard.settings import Settings
 from hubbub.dashboard.snapshot import Reading, parse_tallies, parse_terms, reading_of
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.tally_files import read_tallies
 
 _FETCH_ANYWAY = 20
 """Counts also shrink, when their retention is over: every so often tallies are read though no report has come."""
@@ -134,7 +134,7 @@ class FileSource:
         stats = [Path(path).stat() for path in self._paths]
         stamp = [(stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats]
         if self._reading is None or stamp != self._stamp:
-            self._reading = reading_of(read_tallies(self._paths, merge=self._merge))
+            self._reading = reading_of(read_tallies(*self._paths, merge=self._merge))
             self._stamp = stamp
         return self._reading
 

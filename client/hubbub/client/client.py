@@ -27,7 +27,7 @@ from hubbub.client.state import Busy, State, Unusable, add_counts, facts, get
 from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, state_directory
 from hubbub.client.upload import back_off, checked_endpoint, next_due, prune, send_due, waiting_since
 from hubbub.protocol.cadence import epoch_of, epoch_text
-from hubbub.protocol.encoding import ABSENT, WrongValue, encode
+from hubbub.protocol.encoding import ABSENT, WrongValue
 from hubbub.protocol.fields import unknown_key
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
@@ -187,7 +187,7 @@ class Client:
         now = self._clock()
         epoch = epoch_of(metric.every, now)
         if self._strict:
-            encode(metric.shape, value, 0)  # a mistake is one, whether or not this record would count
+            metric.shape.encode(value, 0)  # a mistake is one, whether or not this record would count
         if self._undecided:
             self._decide()
             if self._undecided:
@@ -195,7 +195,7 @@ class Client:
         if is_expired(metric, epoch):
             self._counts["expired"] += 1
         elif self.mode != "on":
-            self._shown[metric.name] = encode(metric.shape, value, 0).mask
+            self._shown[metric.name] = metric.shape.encode(value, 0).mask
         elif (metric.name, epoch) in self._answered:
             self._counts["repeated"] += 1
         else:
@@ -205,7 +205,7 @@ class Client:
                 self._answered.add((metric.name, epoch))
 
     def _report(self, reporter: Reporter, metric: Metric, value: Any, epoch: int) -> None:
-        encoded = encode(metric.shape, value, reporter.who.cohort(metric), reporter.who.dither(metric))
+        encoded = metric.shape.encode(value, reporter.who.cohort(metric), reporter.who.dither(metric))
         if not reporter.is_open(metric.every, epoch) or not reporter.asked(metric, epoch):
             reporter.counts["not_asked"] += 1  # the epoch of the yes, one already sent, or no budget left
         elif reporter.has_report(metric, epoch):
@@ -365,7 +365,7 @@ class Client:
         epoch = epoch_text(every, epoch_of(every, self._clock()))
         rows = []
         for metric in self.registry.with_cadence(every):
-            mask = self._shown.get(metric.name, encode(metric.shape, ABSENT, 0).mask)
+            mask = self._shown.get(metric.name, metric.shape.encode(ABSENT, 0).mask)
             bits = respond(metric, mask, 0, self._random).bits
             size = (metric.shape.width(0) + 7) // 8
             rows.append({"metric": metric.name, "cohort": 0, "bits": bits.to_bytes(size, "little").hex()})

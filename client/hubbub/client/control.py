@@ -206,7 +206,8 @@ def pending(state: State, registry: Registry | None) -> list[Pending]:
 
 def _reports_in(body: bytes, registry: Registry | None) -> tuple[dict[str, Any], ...]:
     from hubbub.protocol.refusal import Refused
-    from hubbub.protocol.report import by_short_hash, to_json, unpack
+    from hubbub.protocol.report import by_short_hash
+    from hubbub.protocol.wire import to_json, unpack
 
     try:
         reports = to_json(unpack(body, by_short_hash(registry or ())))["reports"]

@@ -18,7 +18,7 @@ from hubbub.client.memos import Identity, kept_memo
 from hubbub.client.respond import draw_bits, draw_memo
 from hubbub.client.state import State, facts
 from hubbub.protocol.cadence import epoch_of
-from hubbub.protocol.encoding import WrongValue, encode
+from hubbub.protocol.encoding import WrongValue
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Metric
@@ -107,22 +107,16 @@ def _look(metric: Metric, value: Any, state: State | None, cohort: int | None) -
 
 def _mask(metric: Metric, value: Any, cohort: int, dither: int) -> int:
     try:
-        return encode(metric.shape, value, cohort, dither).mask
+        return metric.shape.encode(value, cohort, dither).mask
     except WrongValue as error:
         raise Invalid([f"VALUE {error}"]) from None
 
 
 def _value(metric: Metric, text: str) -> Any:
-    if metric.kind == "flag":
-        if text.lower() not in ("true", "false", "yes", "no"):
-            raise Invalid([f"VALUE must be true or false, got {text!r}"])
-        return text.lower() in ("true", "yes")
-    if metric.kind in ("mean", "histogram", "range"):
-        try:
-            return float(text)
-        except ValueError:
-            raise Invalid([f"VALUE must be a number, got {text!r}"]) from None
-    return text
+    try:
+        return metric.shape.typed(text)
+    except ValueError as error:
+        raise Invalid([f"VALUE {error}"]) from None
 
 
 def _bits(bits: int, width: int) -> str:

@@ -16,10 +16,11 @@ from hubbub.client.memos import answer, identity, reserve, slots_reserved, slots
 from hubbub.client.respond import Random, draw_bits
 from hubbub.client.state import get, put
 from hubbub.protocol.cadence import epoch_of, epoch_start
-from hubbub.protocol.encoding import ABSENT, Encoded, encode
+from hubbub.protocol.encoding import ABSENT, Encoded
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.report import BATCH_ID_BYTES, Batch, Report, pack
+from hubbub.protocol.report import BATCH_ID_BYTES, Batch, Report
+from hubbub.protocol.wire import pack
 
 DAY = 86_400
 LONGEST_RUN = 28 * DAY
@@ -109,7 +110,7 @@ class Reporter:
 
     def _final_report(self, metric: Metric, epoch: int) -> Report:
         if not self.has_report(metric, epoch):
-            self.report(metric, encode(metric.shape, ABSENT, self.who.cohort(metric), self.who.dither(metric)), epoch)
+            self.report(metric, metric.shape.encode(ABSENT, self.who.cohort(metric), self.who.dither(metric)), epoch)
             self.counts["absent"] += 1
         query = "SELECT cohort, bits FROM reports WHERE metric_hash = ? AND epoch = ?"
         cohort, bits = self.db.execute(query, (metric.metric_hash, epoch)).fetchone()

@@ -23,7 +23,7 @@ import pytest
 
 from hubbub.client import client as _client
 from hubbub.client.client import Client
-from hubbub.protocol.encoding import WrongValue, encode
+from hubbub.protocol.encoding import WrongValue
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def recording() -> Iterator[list[tuple[str, Any]]]:
     def observe(client: Client, name: str, value: Any) -> None:
         assert name in client.registry.metrics, f"record({name!r}): no such metric in {client.registry.app}"
         try:
-            encode(client.registry[name].shape, value, 0)
+            client.registry[name].shape.encode(value, 0)
         except WrongValue as error:
             raise AssertionError(f"record({name!r}, {value!r}): the value {error}") from None
         records.append((name, value))

@@ -17,7 +17,7 @@ from hubbub.client.respond import Random
 from hubbub.client.state import INSISTENCE, State, add_counts, get, put
 from hubbub.protocol.cadence import epoch_start
 from hubbub.protocol.refusal import LATER, PROBLEM_PREFIX, STATUS
-from hubbub.protocol.report import MEDIA_TYPE
+from hubbub.protocol.wire import MEDIA_TYPE
 
 PATH = "/v1/reports"
 TIMEOUT = 10.0

@@ -13,14 +13,16 @@ import re
 from datetime import date
 
 CADENCES = ("once", "day", "week", "month")
-_DAY = 86_400
+DAY = 86_400
+"""Seconds of a day; the epochs of UTC know no leap seconds."""
+
 _ORIGIN = date(1970, 1, 1).toordinal()
 _FIRST, _LAST = 0, date(9999, 12, 27).toordinal() - _ORIGIN
 
 
 def epoch_of(every: str, unix_seconds: float) -> int:
     """The number of the epoch that holds this moment."""
-    day = min(max(int(unix_seconds // _DAY), _FIRST), _LAST)
+    day = min(max(int(unix_seconds // DAY), _FIRST), _LAST)
     match every:
         case "day":
             return day
@@ -35,11 +37,11 @@ def epoch_start(every: str, epoch: int) -> int:
     """The first second of an epoch; its end is the start of the next."""
     match every:
         case "day":
-            return _DAY * epoch
+            return DAY * epoch
         case "week":
-            return _DAY * (7 * epoch - 3)
+            return DAY * (7 * epoch - 3)
         case _:
-            return _DAY * (date(1970 + epoch // 12, epoch % 12 + 1, 1).toordinal() - _ORIGIN)
+            return DAY * (date(1970 + epoch // 12, epoch % 12 + 1, 1).toordinal() - _ORIGIN)
 
 
 def epoch_text(every: str, epoch: int) -> str:

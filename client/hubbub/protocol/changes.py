@@ -7,17 +7,15 @@ obeys and what `hubbub diff` prints.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hubbub.protocol.epsilon import show
-from hubbub.protocol.label import PER, PERIOD, question, span
+from hubbub.protocol.label import PER, PERIOD, span
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One difference, in words. `metric` is empty where the whole registry is meant."""
 
     metric: str
@@ -48,7 +46,7 @@ def _changes(old: Registry, new: Registry) -> Iterator[Change]:
         yield Change("", f"the limit for a lifetime {'rises' if raised else 'falls'} {limits}", raised)
     for name, metric in new.metrics.items():
         if name not in old.metrics:
-            yield Change(name, f"new: {question(metric)}, {PER[metric.every]}. {metric.why}", True)
+            yield Change(name, f"new: {metric.shape.question()}, {PER[metric.every]}. {metric.why}", True)
         else:
             yield from _changes_of_metric(old.metrics[name], metric)
     for name in old.metrics:

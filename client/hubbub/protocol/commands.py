@@ -1,17 +1,22 @@
-"""The commands that need nothing but the protocol: label, diff, merge."""
+"""The commands that need nothing but the protocol: label, diff, export, merge."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
+import time
 from argparse import ArgumentParser, Namespace
+from importlib import import_module
 from pathlib import Path
 from textwrap import wrap
 
 from hubbub.protocol.changes import changes
-from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.label import WIDTH, facts, words
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally, merge
+from hubbub.protocol.tally_files import Wanted, fetch_tallies, read_tally, write_tallies, write_tally
 
 
 def add_label(parser: ArgumentParser) -> None:
@@ -56,6 +61,58 @@ def run_diff(arguments: Namespace) -> int:
     return int(bool(more))
 
 
+def add_export(parser: ArgumentParser) -> None:
+    parser.epilog = (
+        "examples:\n  hubbub export --url https://telemetry.example.org --token T --out tallies\n"
+        "  hubbub export --data /var/lib/hubbub --metric homepage --from 2026-W40 --out tallies"
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--url", help="a running collector")
+    source.add_argument("--data", metavar="DIR", help="the directory of a collector that is not running")
+    parser.add_argument("--token", help="a read token, for --url; or HUBBUB_TOKEN")
+    parser.add_argument("--trust", metavar="FILE", help="certificates to trust, for --url")
+    parser.add_argument("--metric", help="one metric, by name or hash (default: all)")
+    parser.add_argument("--from", dest="start", metavar="PERIOD", help="first day, week or month")
+    parser.add_argument("--to", dest="end", metavar="PERIOD", help="last day, week or month")
+    parser.add_argument("--out", metavar="DIR", required=True, help="where the tally files go")
+    parser.add_argument("--json", action="store_true", help="say what was written as JSON")
+
+
+def run_export(arguments: Namespace) -> int:
+    wanted = Wanted(arguments.metric, arguments.start, arguments.end)
+    if arguments.data:
+        found = _in_data(Path(arguments.data), wanted)
+    else:
+        token = arguments.token or os.environ.get("HUBBUB_TOKEN")
+        if not token:
+            raise Invalid(["token must be given with --url: --token T or HUBBUB_TOKEN"])
+        found = fetch_tallies(arguments.url, token, wanted, arguments.trust)
+    paths = write_tallies(found, arguments.out)
+    if arguments.json:
+        rows = [
+            {"file": str(path), "metric": t.metric.name, "epochs": len(t.epochs), "num_reports": t.num_reports}
+            for path, t in zip(paths, found, strict=True)
+        ]
+        print(json.dumps(rows, indent=2))
+        return 0
+    for path, tally in zip(paths, found, strict=True):
+        print(f"{path}: {_contents(tally)}")
+    if not found:
+        print("nothing has been counted for that", file=sys.stderr)
+    return 0
+
+
+def _in_data(data: Path, wanted: Wanted) -> list[Tally]:
+    # By name, because the store is the collector's and needs its packages; a collector that runs needs none of them.
+    try:
+        found: list[Tally] = import_module("hubbub.collector.export").from_data(data, wanted, time.time)
+    except ImportError as error:
+        raise Invalid(
+            [f"--data needs {error.name}: pip install 'hubbub[collector]'; or ask a running collector, --url"]
+        ) from None
+    return found
+
+
 def add_merge(parser: ArgumentParser) -> None:
     parser.epilog = "example:\n  hubbub merge eu/homepage.json us/homepage.json --out homepage.json"
     parser.add_argument("tallies", metavar="TALLY", nargs="+", help="tally files of one metric")
@@ -63,22 +120,15 @@ def add_merge(parser: ArgumentParser) -> None:
 
 
 def run_merge(arguments: Namespace) -> int:
-    merged = merge(_read_tally(path) for path in arguments.tallies)
+    merged = merge(read_tally(Path(path)) for path in arguments.tallies)
     if len(merged) > 1:
         names = ", ".join(f"{tally.metric.name} {tally.metric.metric_hash}" for tally in merged.values())
         raise Invalid([f"tallies must be of one definition to be merged, got {names}"])
     (tally,) = merged.values()
-    out = Path(arguments.out)
-    unfinished = out.with_name(out.name + ".part")
-    unfinished.write_text(tally.to_json(), encoding="utf-8")
-    unfinished.replace(out)
-    epochs = f"{len(tally.epochs)} epoch{'s' * (len(tally.epochs) != 1)}"
-    print(f"{out}: {tally.metric.name}, {epochs}, {tally.num_reports} report{'s' * (tally.num_reports != 1)}")
+    path = write_tally(tally, Path(arguments.out))
+    print(f"{path}: {_contents(tally)}")
     return 0
 
 
-def _read_tally(path: str) -> Tally:
-    try:
-        return Tally.from_json(Path(path).read_bytes())
-    except Invalid as error:
-        raise Invalid(f"{path}: {problem}" for problem in error.problems) from None
+def _contents(tally: Tally) -> str:
+    return f"{tally.metric.name}, {plural(len(tally.epochs), 'epoch')}, {plural(tally.num_reports, 'report')}"

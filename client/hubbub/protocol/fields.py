@@ -1,4 +1,4 @@
-"""Reading frozen values from TOML or JSON: the dataclass is the schema, its annotations say how a key is read.
+"""Reading frozen values from TOML or JSON: the class is the schema, its annotations say how a key is read.
 
 Every mistake is found, not only the first: wrong types, missing keys, unknown keys with the nearest known one.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, fields
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from hubbub.protocol.invalid import brief
+from hubbub.protocol.value import Value
 
 Reader = Callable[[Any], Any]
 
@@ -24,11 +24,10 @@ _FRACTION = re.compile(rf"-?[0-9]{{1,{DIGITS}}}(/0*[1-9][0-9]{{0,{DIGITS - 1}}})
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def readers_of(cls: type, leaving_out: Iterable[str] = ()) -> tuple[dict[str, Reader], set[str]]:
-    """How each field of a dataclass is read, and which of them must be given."""
-    known = {f.name: f for f in fields(cls) if f.init and f.name not in leaving_out}
-    readers = {name: READERS[str(f.type)] for name, f in known.items()}
-    return readers, {name for name, f in known.items() if f.default is MISSING}
+def readers_of(cls: type[Value], leaving_out: Iterable[str] = ()) -> tuple[dict[str, Reader], set[str]]:
+    """How each field of a value is read, and which of them must be given."""
+    readers = {name: READERS[kind] for name, kind in cls.fields.items() if name not in leaving_out}
+    return readers, {name for name in readers if name not in cls.defaults}
 
 
 def read_fields(

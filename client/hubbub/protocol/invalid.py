@@ -30,6 +30,11 @@ def say(number: Fraction) -> str:
     return text if Fraction(text) == number else str(number)
 
 
+def plural(number: int, of: str) -> str:
+    """`1 epoch`, `3 epochs`."""
+    return f"{number} {of}{'s' * (number != 1)}"
+
+
 def brief(raw: Any) -> str:
     """A value that someone wrote or sent: short enough to be shown, and harmless to a terminal."""
     if isinstance(raw, list | dict):

@@ -11,10 +11,8 @@ from textwrap import wrap
 from typing import Any
 
 from hubbub.protocol.epsilon import show
-from hubbub.protocol.invalid import say
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
 
 PER = {"once": "once", "day": "every day", "week": "every week", "month": "every month"}
 PERIOD = {"once": "month", "day": "day", "week": "week", "month": "month"}
@@ -98,7 +96,7 @@ def _how_to_read() -> str:
 
 def _metric_words(metric: Metric) -> list[str]:
     return [
-        f"  {metric.name}: {question(metric)}, {PER[metric.every]}",
+        f"  {metric.name}: {metric.shape.question()}, {PER[metric.every]}",
         *_row("why", metric.why.rstrip(".") + "."),
         *_row("who", f"{metric.owner}, until {metric.expires}."),
         *_row("sent", _sent(metric)),
@@ -106,24 +104,6 @@ def _metric_words(metric: Metric) -> list[str]:
         *_row("for life", _for_life(metric)),
         *_row("kept", f"{'Every single message' if metric.keep_reports else 'Only counts'}, for {span(metric)}."),
     ]
-
-
-def question(metric: Definition) -> str:
-    """What the metric asks, in a few words."""
-    match metric.shape:
-        case Flag():
-            return "yes or no"
-        case Choice(choices=choices):
-            shown = ", ".join(choices[:6]) + (", ..." if len(choices) > 6 else "")
-            return f"one of {len(choices)} choices ({shown})"
-        case String():
-            return "a text, of which only a scrambled trace is sent"
-        case Mean(low=low, high=high, unit=unit):
-            return f"a number from {say(low)} to {say(high)}{_unit(unit)}, for its average"
-        case Histogram(edges=edges, unit=unit):
-            return f"a number from {say(edges[0])} to {say(edges[-1])}{_unit(unit)}, in {len(edges) - 1} steps"
-        case Range(low=low, high=high, unit=unit):
-            return f"a number from {say(low)} to {say(high)}{_unit(unit)}, for its distribution"
 
 
 def _sent(metric: Definition) -> str:
@@ -134,13 +114,7 @@ def _sent(metric: Definition) -> str:
             f"One answer out of {metric.shape.width(0)}. In {q} of 100 messages it is the true one; in "
             f"{_of_100(others)} chance picks another, any of them equally often."
         )
-    if metric.kind == "flag":
-        return f"One bit. Of 100 who would say yes, {q} send yes; of 100 who would say no, {p} send yes all the same."
-    widths = sorted({metric.shape.width(cohort) for cohort in range(metric.shape.num_cohorts)})
-    bits = (
-        "One bit" if widths == [1] else f"{widths[0]} bits" if len(widths) == 1 else f"{widths[0]} to {widths[-1]} bits"
-    )
-    return f"{bits}. A bit that should be 1 is sent as 1 in {q} of 100 messages; one that should be 0, in {p}."
+    return metric.shape.sent(q, p)
 
 
 def _tells(metric: Definition) -> str:
@@ -155,7 +129,7 @@ def _tells(metric: Definition) -> str:
 
 def words_of(metric: Definition) -> dict[str, str]:
     """What can be said of a metric by its definition alone, which is what a tally carries: no purpose, no budget."""
-    return {"asked": f"{question(metric)}, {PER[metric.every]}", "sent": _sent(metric), "tells": _tells(metric)}
+    return {"asked": f"{metric.shape.question()}, {PER[metric.every]}", "sent": _sent(metric), "tells": _tells(metric)}
 
 
 def unprotected_of(metric: Definition) -> list[str]:
@@ -270,10 +244,6 @@ def _of_100(probability: Fraction) -> str:
 def span(metric: Metric) -> str:
     number, unit = metric.retention[:-1], {"d": "day", "w": "week", "m": "month", "y": "year"}[metric.retention[-1]]
     return f"{number} {unit}{'s' * (number != '1')}"
-
-
-def _unit(unit: str) -> str:
-    return f" {unit}" if unit else ""
 
 
 def _row(key: str, text: str) -> list[str]:

@@ -11,9 +11,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import date
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from hubbub.protocol.cadence import CADENCES
@@ -21,7 +21,9 @@ from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise
 from hubbub.protocol.epsilon import log_above
 from hubbub.protocol.fields import read_fields, readers_of, text
 from hubbub.protocol.invalid import Invalid, brief, require
-from hubbub.protocol.shape import SHAPES, Choice, Shape
+from hubbub.protocol.kinds import KINDS, shape_class
+from hubbub.protocol.shape import Shape
+from hubbub.protocol.value import Value
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 RETENTION = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
@@ -29,39 +31,44 @@ _DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}
 SHORT_HASH_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class Definition(Value, kw_only=True):
     """What decoding depends on. `metric_hash` is BLAKE2b-128 of its canonical JSON, in hex."""
 
     name: str
     every: str
     shape: Shape
     noise: Noise
-    metric_hash: str = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        require(self._broken_rules())
-        canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        object.__setattr__(self, "metric_hash", hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest())
 
     def _broken_rules(self) -> Iterator[str]:
         if not NAME.fullmatch(self.name):
             yield f"a metric's name must match {NAME.pattern}, got {self.name!r}"
         if self.every not in CADENCES:
             yield f"every must be one of {', '.join(CADENCES)}, got {self.every!r}"
-        if isinstance(self.noise.permanent, KaryChannel) and not (
-            isinstance(self.shape, Choice) and self.shape.categories == self.noise.permanent.categories
-        ):
+        if isinstance(self.noise.permanent, KaryChannel) and self.shape.categories != self.noise.permanent.categories:
             yield f"a k-ary channel of {self.noise.permanent.categories} needs a choice of as many categories"
 
     @property
     def kind(self) -> str:
         return self.shape.kind
 
+    @cached_property
+    def metric_hash(self) -> str:
+        canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+
     @property
     def short_hash(self) -> bytes:
         """What the packed wire format carries of the hash."""
         return bytes.fromhex(self.metric_hash)[:SHORT_HASH_BYTES]
+
+    @property
+    def cohort_bytes(self) -> int:
+        """How many bytes a cohort takes on the wire."""
+        return 1 if self.shape.num_cohorts <= 256 else 2
+
+    def vector_bytes(self, cohort: int) -> int:
+        """How many bytes the bits of a report take, on the wire and in a memo."""
+        return (self.shape.width(cohort) + 7) // 8
 
     @property
     def one_hot(self) -> bool:
@@ -103,9 +110,9 @@ class Definition:
         table = data if isinstance(data, dict) else {}
         top = read_fields(table, _DEFINITION, _DEFINITION, problems)
         require(problems)
-        if top["kind"] not in SHAPES:
-            raise Invalid([f"kind must be one of {', '.join(SHAPES)}, got {top['kind']!r}"])
-        cls_of_shape = SHAPES[top["kind"]]
+        if top["kind"] not in KINDS:
+            raise Invalid([f"kind must be one of {', '.join(KINDS)}, got {top['kind']!r}"])
+        cls_of_shape = shape_class(top["kind"])
         shape = read_fields(top["shape"], *readers_of(cls_of_shape), problems)
         channels = [_channel_from_json(top[stage], problems) for stage in ("permanent", "instantaneous")]
         require(problems)
@@ -117,8 +124,7 @@ class Definition:
         return definition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric(Definition):
+class Metric(Definition, kw_only=True):
     """A definition and its terms: purpose, owner, end, how many answers an install may ever give, what is kept."""
 
     why: str
@@ -131,7 +137,7 @@ class Metric(Definition):
     grace: int = 3
 
     def _broken_rules(self) -> Iterator[str]:
-        yield from Definition._broken_rules(self)  # super() cannot be used in a dataclass with slots
+        yield from super()._broken_rules()
         for key in ("why", "owner"):
             if not getattr(self, key).strip():
                 yield f"{key} must not be empty"

@@ -11,29 +11,24 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.cadence import CADENCES
-from hubbub.protocol.channel import (
-    UNIT,
-    Noise,
-    kary_noise,
-    many_bit_noise,
-    one_bit_noise,
-    prefers_kary,
-    rappor_noise,
-)
+from hubbub.protocol.channel import UNIT
 from hubbub.protocol.fields import Reader, did_you_mean, number, read_fields, readers_of, text, unknown_key
 from hubbub.protocol.invalid import Invalid, brief, require, say
+from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.metric import Metric
-from hubbub.protocol.shape import ONE_BIT, SHAPES, Choice, Shape, String
+from hubbub.protocol.noise import rappor_noise
+from hubbub.protocol.shape import Shape
+from hubbub.protocol.value import Value
 
 MAX_METRICS = 1000
 """Fewer than a message has room for (protocol.report.MAX_BLOCKS)."""
@@ -41,21 +36,25 @@ MAX_METRICS = 1000
 APP = re.compile(r"[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registry:
+class Registry(Value, kw_only=True):
     """All that an app may ask of an install, and the most it may ever spend. `source` is the TOML it came from,
     `mark` tells it from another in few bytes."""
 
     app: str
     lifetime_epsilon: Fraction
     metrics: Mapping[str, Metric]
-    source: str = field(default="", repr=False, compare=False)
-    mark: bytes = field(init=False, repr=False, compare=False)
+    source: str = ""
+    aside = ("source",)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
-        object.__setattr__(self, "mark", hashlib.blake2b(self.source.encode(), digest_size=16).digest())
-        require(self._broken_rules())
+    def __init__(
+        self, *, app: str, lifetime_epsilon: Fraction, metrics: Mapping[str, Metric], source: str = ""
+    ) -> None:
+        metrics = MappingProxyType(dict(metrics))
+        super().__init__(app=app, lifetime_epsilon=lifetime_epsilon, metrics=metrics, source=source)
+
+    @cached_property
+    def mark(self) -> bytes:
+        return hashlib.blake2b(self.source.encode(), digest_size=16).digest()
 
     def _broken_rules(self) -> Iterator[str]:
         yield from _broken_head(self.app, self.lifetime_epsilon)
@@ -156,22 +155,26 @@ _EPSILONS = ("epsilon_one_report", "epsilon_permanent")
 _PROBABILITIES = ("prob_f", "prob_p", "prob_q")
 _NOISE: dict[str, Reader] = dict.fromkeys(_EPSILONS + _PROBABILITIES, number)
 _TERMS, _REQUIRED_TERMS = readers_of(Metric, leaving_out=("name", "shape", "noise"))
-_STAND_INS = {
-    "shape": String(num_bits=64, num_hashes=32, num_cohorts=1),
-    "noise": rappor_noise(Fraction(1, 2), Fraction(1, 4), Fraction(3, 4)),
-    "every": "week",
-    "why": "unknown",
-    "owner": "unknown",
-    "expires": date.max,
-    "max_values": 1,
-}
-"""For what is missing or broken in a metric: they break no rule themselves, so what else is wrong can be heard."""
+_REQUIRED_PARTS = _REQUIRED_TERMS | {"shape", "noise"}
+
+
+def _stand_ins() -> dict[str, Any]:
+    """For what is missing or broken in a metric: they break no rule themselves, so what else is wrong can be heard."""
+    return {
+        "shape": shape_class("string")(num_bits=64, num_hashes=32, num_cohorts=1),
+        "noise": rappor_noise(Fraction(1, 2), Fraction(1, 4), Fraction(3, 4)),
+        "every": "week",
+        "why": "unknown",
+        "owner": "unknown",
+        "expires": date.max,
+        "max_values": 1,
+    }
 
 
 def _metric(name: str, keys: Mapping[str, Any]) -> Metric:
     problems: list[str] = []
     kind = _kind(keys.get("kind"), problems)
-    shape_readers, required = readers_of(SHAPES[kind]) if kind else ({}, set())
+    shape_readers, required = readers_of(shape_class(kind)) if kind else ({}, set())
     readers = {"kind": text, **shape_readers, **_TERMS, **_NOISE}
     # Without a kind nobody knows which further keys are right.
     table = {key: raw for key, raw in keys.items() if key != "kind" and (kind or key in readers)}
@@ -180,22 +183,22 @@ def _metric(name: str, keys: Mapping[str, Any]) -> Metric:
     values = read_fields(table, readers, required | _REQUIRED_TERMS, problems)
     parts = {"name": name, **_picked(values, _TERMS)}
     if kind and required <= set(values):
-        parts["shape"] = _built(SHAPES[kind], _picked(values, shape_readers), problems)
+        parts["shape"] = _built(shape_class(kind), _picked(values, shape_readers), problems)
     if set(table) & set(_NOISE) <= set(values):
         parts["noise"] = _noise(parts.get("shape"), _picked(values, _NOISE), problems)
     found = {key: part for key, part in parts.items() if part is not None}
-    metric = _built(Metric, {**_STAND_INS, **found}, problems)
+    metric = _built(Metric, found if set(found) >= _REQUIRED_PARTS else {**_stand_ins(), **found}, problems)
     require(problems)
     assert isinstance(metric, Metric)
     return metric
 
 
 def _kind(raw: Any, problems: list[str]) -> str | None:
-    if isinstance(raw, str) and raw in SHAPES:
+    if isinstance(raw, str) and raw in KINDS:
         return raw
     got = "nothing" if raw is None else brief(raw)
-    hint = did_you_mean(raw, SHAPES) if isinstance(raw, str) else ""
-    problems.append(f"kind must be one of {', '.join(SHAPES)}, got {got}{hint}")
+    hint = did_you_mean(raw, KINDS) if isinstance(raw, str) else ""
+    problems.append(f"kind must be one of {', '.join(KINDS)}, got {got}{hint}")
     return None
 
 
@@ -204,7 +207,7 @@ def _noise(shape: Shape | None, given: Mapping[str, Fraction], problems: list[st
         one_report, permanent = (given[key] for key in _EPSILONS)
         found = list(_broken_epsilons(one_report, permanent))
         problems.extend(found)
-        return None if found or shape is None else best_noise(shape, one_report, permanent)
+        return None if found or shape is None else shape.best_noise(one_report, permanent)
     if set(given) == set(_PROBABILITIES):
         found = list(_broken_probabilities(**given))
         problems.extend(found)
@@ -214,16 +217,6 @@ def _noise(shape: Shape | None, given: Mapping[str, Fraction], problems: list[st
         f"got {', '.join(given) or 'neither'}"
     )
     return None
-
-
-def best_noise(shape: Shape, epsilon_one_report: Fraction, epsilon_permanent: Fraction) -> Noise:
-    """The least noise that keeps both epsilons, for this shape."""
-    if isinstance(shape, Choice) and prefers_kary(epsilon_one_report, shape.categories):
-        return kary_noise(epsilon_one_report, epsilon_permanent, shape.categories)
-    if shape.flips == ONE_BIT:
-        return one_bit_noise(epsilon_one_report, epsilon_permanent)
-    num_hashes = shape.num_hashes if isinstance(shape, String) else 1
-    return many_bit_noise(epsilon_one_report, epsilon_permanent, num_hashes)
 
 
 def _broken_epsilons(one_report: Fraction, permanent: Fraction) -> Iterator[str]:

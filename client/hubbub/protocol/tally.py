@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +15,7 @@ from hubbub.protocol.cadence import parse_epoch
 from hubbub.protocol.invalid import Invalid, brief, require
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.report import Report
+from hubbub.protocol.value import Value
 
 FORMAT = "hubbub.tally"
 VERSION = 1
@@ -24,8 +24,7 @@ _KEYS = {"format", "version", "metric_hash", "metric", "epochs"}
 _EPOCH_KEYS = {"epoch", "num_reports", "bit_counts"}
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Value):
     """One epoch: reports per cohort, and per cohort how many of them had each bit set."""
 
     num_reports: tuple[int, ...]
@@ -38,20 +37,19 @@ class Counts:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Value):
     """The counts of one metric, by epoch, ascending."""
 
     metric: Definition
     epochs: Mapping[int, Counts]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epochs", MappingProxyType(dict(sorted(self.epochs.items()))))
-        require(
-            f"metric {self.metric.name}, epoch {epoch}: {problem}"
-            for epoch, counts in self.epochs.items()
-            for problem in _broken_rules(self.metric, epoch, counts)
-        )
+    def __init__(self, metric: Definition, epochs: Mapping[int, Counts]) -> None:
+        super().__init__(metric, MappingProxyType(dict(sorted(epochs.items()))))
+
+    def _broken_rules(self) -> Iterator[str]:
+        for epoch, counts in self.epochs.items():
+            for problem in _broken_rules(self.metric, epoch, counts):
+                yield f"metric {self.metric.name}, epoch {epoch}: {problem}"
 
     @property
     def num_reports(self) -> int:
@@ -104,6 +102,11 @@ class Tally:
             data = json.loads(source)
         except (ValueError, RecursionError) as error:
             raise Invalid([f"not a tally: not JSON: {error}"]) from None
+        return cls.from_data(data)
+
+    @classmethod
+    def from_data(cls, data: Any) -> Tally:
+        """The tally that parsed JSON holds; raises `Invalid` for anything else."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             got = data.get("format") if isinstance(data, dict) else data
             raise Invalid([f"not a tally: format must be {FORMAT!r}, got {brief(got)}"])

@@ -1,21 +1,17 @@
-"""The collector's commands: collect, export, token, backup, restore."""
+"""The collector's commands: collect, token, backup, restore."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from hubbub.collector.catalog import Catalog
-from hubbub.collector.export import Wanted, from_data, from_url, write
 from hubbub.collector.http.tokens import ROLES, new_token
 from hubbub.collector.serve import serve, tls_context
 from hubbub.collector.settings import DEFAULTS, FORMS, WORDS, read_settings
 from hubbub.collector.storage.backup import backup, restore
-from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.invalid import Invalid, plural
 
 
 def add_collect(parser: ArgumentParser) -> None:
@@ -47,53 +43,6 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def add_export(parser: ArgumentParser) -> None:
-    parser.epilog = (
-        "examples:\n  hubbub export --url https://telemetry.example.org --token T --out tallies\n"
-        "  hubbub export --data /var/lib/hubbub --metric homepage --from 2026-W40 --out tallies"
-    )
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--url", help="a running collector")
-    source.add_argument("--data", metavar="DIR", help="the directory of a collector that is not running")
-    parser.add_argument("--token", help="a read token, for --url; or HUBBUB_TOKEN")
-    parser.add_argument("--trust", metavar="FILE", help="certificates to trust, for --url")
-    parser.add_argument("--metric", help="one metric, by name or hash (default: all)")
-    parser.add_argument("--from", dest="start", metavar="PERIOD", help="first day, week or month")
-    parser.add_argument("--to", dest="end", metavar="PERIOD", help="last day, week or month")
-    parser.add_argument("--out", metavar="DIR", required=True, help="where the tally files go")
-    parser.add_argument("--json", action="store_true", help="say what was written as JSON")
-
-
-def run_export(arguments: Namespace) -> int:
-    wanted = Wanted(arguments.metric, arguments.start, arguments.end)
-    if arguments.data:
-        found = from_data(Path(arguments.data), wanted, time.time)
-    else:
-        token = arguments.token or os.environ.get("HUBBUB_TOKEN")
-        if not token:
-            raise Invalid(["token must be given with --url: --token T or HUBBUB_TOKEN"])
-        query = {"metric": arguments.metric, "from": arguments.start, "to": arguments.end}
-        found = from_url(arguments.url, token, query, Path(arguments.trust) if arguments.trust else None)
-    paths = write(found, Path(arguments.out))
-    if arguments.json:
-        rows = [
-            {"file": str(path), "metric": t.metric.name, "epochs": len(t.epochs), "num_reports": t.num_reports}
-            for path, t in zip(paths, found, strict=True)
-        ]
-        print(json.dumps(rows, indent=2))
-        return 0
-    for path, tally in zip(paths, found, strict=True):
-        epochs, reports = _number(len(tally.epochs), "epoch"), _number(tally.num_reports, "report")
-        print(f"{path}: {tally.metric.name}, {epochs}, {reports}")
-    if not found:
-        print("nothing has been counted for that", file=sys.stderr)
-    return 0
-
-
-def _number(number: int, of: str) -> str:
-    return f"{number} {of}{'s' * (number != 1)}"
-
-
 def add_backup(parser: ArgumentParser) -> None:
     parser.epilog = "example:\n  hubbub backup --data /var/lib/hubbub --out /backup/hubbub-2026-11-16"
     parser.add_argument("--data", metavar="DIR", required=True, help="a collector's directory; it may be running")
@@ -102,7 +51,7 @@ def add_backup(parser: ArgumentParser) -> None:
 
 def run_backup(arguments: Namespace) -> int:
     reports = backup(Path(arguments.data), Path(arguments.out))
-    print(f"{arguments.out}: {_number(reports, 'report')}")
+    print(f"{arguments.out}: {plural(reports, 'report')}")
     return 0
 
 
@@ -114,7 +63,7 @@ def add_restore(parser: ArgumentParser) -> None:
 
 def run_restore(arguments: Namespace) -> int:
     reports = restore(Path(arguments.backup), Path(arguments.data))
-    print(f"{arguments.data}: {_number(reports, 'report')}")
+    print(f"{arguments.data}: {plural(reports, 'report')}")
     return 0
 
 

@@ -10,10 +10,11 @@ import zlib
 from collections.abc import Callable, Mapping
 
 from hubbub.collector.catalog import Catalog, check_epoch, closing_day
-from hubbub.collector.message_layout import CRC, ID, Layout, Layouts, check_block, layout_of
+from hubbub.collector.message_layout import Layout, Layouts, check_block, layout_of
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.refusal import Refused
-from hubbub.protocol.report import MEDIA_TYPE, MEDIA_TYPE_JSON, Batch, from_json, pack, unpack
+from hubbub.protocol.report import Batch
+from hubbub.protocol.wire import BATCH_ID, CRC, MEDIA_TYPE, MEDIA_TYPE_JSON, from_json, pack, unpack
 
 
 class Arrival:
@@ -25,7 +26,7 @@ class Arrival:
         self.message = message
         self.layout = layout
         # The crc covers all of the message, so it tells bodies apart that share an id.
-        self.entry = message[ID] + message[CRC] + layout.closes_bytes
+        self.entry = message[BATCH_ID] + message[CRC] + layout.closes_bytes
 
 
 class Intake:

@@ -8,7 +8,6 @@ back to `unpack`, whose word is final: this module can make a batch cheap to acc
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,13 +18,9 @@ import numpy as np
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.refusal import Refused
-from hubbub.protocol.report import Batch, Block, Report, cohort_bytes, vector_bytes
+from hubbub.protocol.report import Batch, Block, Report
+from hubbub.protocol.wire import BATCH_ID, BODY_LENGTH, CRC, ENTRY_BYTES, HEADER_BYTES, NUM_BLOCKS, crc_of
 
-HEADER_BYTES = 32
-ENTRY_BYTES = 16
-ID = slice(8, 24)
-LENGTH = slice(24, 28)
-CRC = slice(28, 32)
 # What is kept of an accepted batch: its id, a mark that tells bodies apart, the day from which it may be forgotten.
 ID_BYTES = 16
 MARK_BYTES = 4
@@ -35,7 +30,6 @@ _LAST_DAY = 0xFFFF
 _TABLES_REMEMBERED = 512
 _LARGEST_REMEMBERED = 1 << 16
 _SMALL = 4096
-_NO_CRC = b"\0\0\0\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +47,7 @@ class Column:
     @property
     def regular(self) -> bool:
         """Whether the table alone says where each vector lies. Trees of several reports are not: levels differ."""
-        return self.metric.kind != "range" or self.level is not None
+        return self.metric.shape.equal_widths or self.level is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +62,7 @@ class Layout:
         """Whether a message with this table is a good one: its length, its crc, and every report possible."""
         return (
             len(message) == self.length
-            and message[LENGTH] == self._length_bytes
+            and message[BODY_LENGTH] == self._length_bytes
             and message[CRC] == crc_of(message).to_bytes(4, "little")
             and self._possible(message)
         )
@@ -101,11 +95,6 @@ class Layout:
 def day_bytes(day: int) -> bytes:
     """The day from which a record may go, as a record ends with it."""
     return min(day, _LAST_DAY).to_bytes(DAY_BYTES, "little")
-
-
-def crc_of(message: bytes) -> int:
-    """The crc that a message ought to have: of all of it, with its own field zero."""
-    return zlib.crc32(memoryview(message)[HEADER_BYTES:], zlib.crc32(message[:28] + _NO_CRC))
 
 
 class Layouts:
@@ -151,8 +140,8 @@ class _Branch:
 
 
 def _table(message: bytes) -> bytes:
-    blocks = message[6] | message[7] << 8 if len(message) >= HEADER_BYTES else 0
-    return message[:8] + message[HEADER_BYTES : HEADER_BYTES + ENTRY_BYTES * blocks]
+    blocks = int.from_bytes(message[NUM_BLOCKS], "little") if len(message) >= HEADER_BYTES else 0
+    return message[: BATCH_ID.start] + message[HEADER_BYTES : HEADER_BYTES + ENTRY_BYTES * blocks]
 
 
 def layout_of(batch: Batch, closes: int) -> Layout:
@@ -162,7 +151,7 @@ def layout_of(batch: Batch, closes: int) -> Layout:
     for block in batch.blocks:
         vectors_at = at + len(block.cohorts)
         end = vectors_at + len(block.vectors)
-        level = block.cohorts[0] if block.metric.kind == "range" and block.count == 1 else None
+        level = block.cohorts[0] if not block.metric.shape.equal_widths and block.count == 1 else None
         columns.append(Column(block.metric, block.epoch, block.count, at, vectors_at, end, level))
         at = end
     return Layout(tuple(columns), at, closes)
@@ -187,15 +176,15 @@ def check_block(block: Block) -> None:
 
 def _first_impossible(block: Block) -> int | None:
     metric = block.metric
-    cohorts = np.frombuffer(block.cohorts, f"<u{cohort_bytes(metric)}")
+    cohorts = np.frombuffer(block.cohorts, f"<u{metric.cohort_bytes}")
     vectors = np.frombuffer(block.vectors, np.uint8)
-    if metric.kind == "range":  # `unpack` has checked the levels: it had to know the widths
-        sizes = np.array([vector_bytes(metric, level) for level in range(metric.shape.num_cohorts)])
+    if not metric.shape.equal_widths:  # `unpack` has checked the levels: it had to know the widths
+        sizes = np.array([metric.vector_bytes(level) for level in range(metric.shape.num_cohorts)])
         ends = np.cumsum(sizes[cohorts])
         tops = np.array([_unused(metric, level) for level in range(metric.shape.num_cohorts)], np.uint8)
         bad = (vectors[ends - 1] & tops[cohorts]) != 0
     else:
-        rows = vectors.reshape(-1, vector_bytes(metric, 0))
+        rows = vectors.reshape(-1, metric.vector_bytes(0))
         bad = (rows[:, -1] & np.uint8(_unused(metric, 0))) != 0
         bad |= cohorts >= metric.shape.num_cohorts
         if metric.one_hot:
@@ -239,11 +228,11 @@ def _no_forbidden_bits(columns: tuple[Column, ...], length: int) -> Check:
     start = columns[0].cohorts_at
     forbidden = bytearray(length - start)
     for column in columns:
-        size = vector_bytes(column.metric, column.level or 0)
+        size = column.metric.vector_bytes(column.level or 0)
         last_bytes = slice(column.vectors_at - start + size - 1, column.end - start, size)
         forbidden[last_bytes] = bytes([_unused(column.metric, column.level or 0)]) * column.count
         if _is_power_of_two(column.metric.shape.num_cohorts):
-            cohorts = cohort_bytes(column.metric)
+            cohorts = column.metric.cohort_bytes
             outside = (~(column.metric.shape.num_cohorts - 1) & (256**cohorts - 1)).to_bytes(cohorts, "little")
             forbidden[column.cohorts_at - start : column.vectors_at - start] = outside * column.count
     mask = int.from_bytes(forbidden, "little")
@@ -263,7 +252,7 @@ def _bulk_checks(column: Column) -> Iterator[Check]:
     if column.level is None:
         yield _cohorts_below(column)
     unused = _unused(column.metric, column.level or 0)
-    size = vector_bytes(column.metric, column.level or 0)
+    size = column.metric.vector_bytes(column.level or 0)
     if column.metric.one_hot:
         yield _one_hot(column)
     if unused:

@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from hubbub.analysis.estimation.hashing import Positions
 from hubbub.protocol.channel import Channel, KaryChannel
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
+from hubbub.protocol.shape import Shape
 from hubbub.protocol.tally import Counts, Tally
 
 Array = npt.NDArray[np.int64]
@@ -82,6 +83,7 @@ def ones_of(shape: Shape, by_cohort: Array, positions: Positions | None = None) 
         case Range():
             leaves = by_cohort[:, : shape.num_leaves]
             return [row.reshape(shape.width(c), -1).sum(axis=1) for c, row in enumerate(leaves)]
+    raise AssertionError(f"no counts are known for a {shape.kind}")
 
 
 def _string_ones(shape: String, cohort: int, row: Array, positions: Positions) -> Array:

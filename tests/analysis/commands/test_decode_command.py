@@ -13,7 +13,7 @@ import pytest
 
 from hubbub.analysis.commands.decode import add_decode, run_decode
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.shape import Choice, Flag, Range, String
+from hubbub.protocol.kinds import Choice, Flag, Range, String
 from tests.analysis.test_rappor import write_files
 from tests.analysis.worlds import Strings, define, tally_of
 

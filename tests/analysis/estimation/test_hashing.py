@@ -9,7 +9,7 @@ from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.analysis.kinds.string import distinct
 from hubbub.protocol import bloom
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.shape import String
+from hubbub.protocol.kinds import String
 
 TEXTS = [
     "",

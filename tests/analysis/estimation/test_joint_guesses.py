@@ -15,8 +15,8 @@ from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.analysis.estimation.string_screen import StringEstimates, screen
 from hubbub.analysis.estimation.threads import one_thread
 from hubbub.analysis.kinds.string import string_design
-from hubbub.protocol.channel import rappor_noise
-from hubbub.protocol.shape import Choice, String
+from hubbub.protocol.kinds import Choice, String
+from hubbub.protocol.noise import rappor_noise
 from tests.analysis.worlds import define, tally_of, zipf
 
 INSTALLS = 1_000_000

@@ -12,7 +12,7 @@ import pytest
 from hubbub.analysis import decode
 from hubbub.analysis.estimation.cells import TwoStageNoise, finite_population, pool
 from hubbub.analysis.estimation.shares import covariance_with, shares
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean
 from hubbub.protocol.tally import Counts, Tally
 from tests.analysis.worlds import define, tally_of
 

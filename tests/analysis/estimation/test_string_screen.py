@@ -11,7 +11,7 @@ from hubbub.analysis.estimation.fit import even_weights, solve
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.analysis.estimation.string_screen import _rough_fit, screen
 from hubbub.analysis.kinds.string import string_design
-from hubbub.protocol.shape import String
+from hubbub.protocol.kinds import String
 from hubbub.protocol.tally import Tally
 from tests.analysis.scenarios import Scenario, score
 from tests.analysis.test_strings_proof import power_at

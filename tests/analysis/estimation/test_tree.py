@@ -10,7 +10,7 @@ import pytest
 from hubbub.analysis import decode
 from hubbub.analysis.estimation.cells import Cohort, TwoStageNoise
 from hubbub.analysis.estimation.tree import Levels
-from hubbub.protocol.shape import Range
+from hubbub.protocol.kinds import Range
 from tests.analysis.worlds import define, tally_of, zipf
 from tests.chance import assert_binomial
 

@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 
 from hubbub.analysis.planning.plan import Plan, share_for
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.metric import Metric
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 
 MIDDLE = 0.5

@@ -16,8 +16,8 @@ from hubbub.analysis.kinds.string import string_shape
 from hubbub.analysis.kinds.variances import tree_gain
 from hubbub.analysis.planning.advice import slots_for, split_budget, stale_share
 from hubbub.analysis.planning.plan import Plan, epsilon_for, installs_for, power_of, share_for, unit_variance
-from hubbub.protocol.registry import Registry, best_noise
-from hubbub.protocol.shape import Choice, Flag, Range
+from hubbub.protocol.kinds import Choice, Flag, Range
+from hubbub.protocol.registry import Registry
 from tests.analysis.planning.planned_tallies import SHAPES, estimates, random_plan
 from tests.chance import assert_binomial, power
 
@@ -125,7 +125,7 @@ def test_the_tree_gains_what_least_squares_gains(branching: int) -> None:
 
 def test_one_bit_has_the_variance_of_warner() -> None:
     e = exp(1)
-    noise = best_noise(Flag(), F(1), F(2))
+    noise = Flag().best_noise(F(1), F(2))
     assert unit_variance(Flag(), noise, 0.0) == pytest.approx(e / (e - 1) ** 2, rel=1e-5)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from hubbub.analysis import decode
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.shape import Choice, Flag, Mean, Range, String
+from hubbub.protocol.kinds import Choice, Flag, Mean, Range, String
 from tests.analysis.worlds import Strings, define, tally_of
 
 pytest.importorskip("altair")

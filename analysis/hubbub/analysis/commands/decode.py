@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hubbub.analysis.candidates_file import candidates_by_metric
@@ -18,6 +18,7 @@ from hubbub.analysis.render.text import comparison_table, table
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.tally import Tally
+from hubbub.protocol.tally_files import read_tallies
 
 FORMATS = ("table", "csv", "json", "parquet", "rappor")
 
@@ -132,9 +133,9 @@ def _decodings(arguments: Namespace, options: Options) -> list[Decoding]:
 
 def _decode_all(paths: Sequence[str], arguments: Namespace, options: Options) -> list[Decoding]:
     by_name: dict[str, list[Tally]] = {}
-    for tally in read_tallies(paths, merge=arguments.merge):
+    for tally in read_tallies(*paths, merge=arguments.merge):
         by_name.setdefault(tally.metric.name, []).append(tally)
-    open_metrics = [name for name, tallies in by_name.items() if tallies[0].metric.kind == "string"]
+    open_metrics = [name for name, tallies in by_name.items() if tallies[0].metric.shape.open_list]
     candidates = candidates_by_metric(arguments.candidates, by_name, open_metrics)
     return [
         decode(some, candidates.get(name), options)
@@ -151,38 +152,6 @@ def each_epoch(tallies: Sequence[Tally]) -> list[list[Tally]]:
         for epoch in epochs
     ]
     return apart or [list(tallies)]  # no reports at all are still a result
-
-
-def read_tallies(paths: Iterable[str], *, merge: bool = False) -> list[Tally]:
-    """One tally for each definition. The same epoch twice may be the same reports twice, so it must be asked for."""
-    found: dict[str, Tally] = {}
-    for path in _files(paths):
-        try:
-            tally = Tally.from_json(path.read_bytes())
-        except Invalid as error:
-            raise Invalid(f"{path}: {problem}" for problem in error.problems) from None
-        key = tally.metric.metric_hash
-        if key in found:
-            twice = sorted(set(found[key].epochs) & set(tally.epochs))
-            if twice and not merge:
-                raise Invalid(
-                    [f"{path}: epoch {twice[0]} of {tally.metric.name} was read before; --merge adds such files up"]
-                )
-            tally = found[key] + tally
-        found[key] = tally
-    return list(found.values())
-
-
-def _files(paths: Iterable[str]) -> Iterator[Path]:
-    """The files themselves; of a folder, such as `hubbub export` writes, all its JSON files."""
-    for path in map(Path, paths):
-        if not path.is_dir():
-            yield path
-            continue
-        inside = sorted(path.glob("*.json"))
-        if not inside:
-            raise Invalid([f"{path}: a folder must hold tally files, got none that ends in .json"])
-        yield from inside
 
 
 def _write_comparisons(arguments: Namespace, options: Options, decodings: Sequence[Decoding]) -> None:
@@ -213,7 +182,7 @@ def _draw(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
 
 
 def _draw_privacy(arguments: Namespace) -> None:
-    metrics = {tally.metric.metric_hash: tally.metric for tally in read_tallies(arguments.tallies, merge=True)}
+    metrics = {tally.metric.metric_hash: tally.metric for tally in read_tallies(*arguments.tallies, merge=True)}
     if len(metrics) > 1:
         raise Invalid([f"--privacy-chart draws one definition of one metric, got {len(metrics)}"])
     from hubbub.analysis.render.charts import epsilon_chart, save

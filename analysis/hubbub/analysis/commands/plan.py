@@ -16,12 +16,12 @@ from hubbub.analysis.planning.words import answer_words, table_words, toml_of
 from hubbub.analysis.render.text import short_number, short_percent
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.kinds import KINDS as SHAPES
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.shape import Shape
 
 TABLE_SHARES = (0.1, 0.01, 0.001)
 TABLE_EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
-_KINDS = ("flag", "choice", "string", "mean", "histogram", "range")
 
 
 def add_plan(parser: ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add_plan(parser: ArgumentParser) -> None:
         "  hubbub plan metrics.toml --lifetime 30                                     share a budget out"
     )
     parser.add_argument("metrics", metavar="METRICS.TOML", nargs="?", help="plan the metrics of this registry")
-    parser.add_argument("--kind", choices=_KINDS, default="string", help="of the metric (default: string)")
+    parser.add_argument("--kind", choices=SHAPES, default="string", help="of the metric (default: string)")
     parser.add_argument("--installs", type=float, help="that run the app")
     parser.add_argument("--share", type=_share, help="of installs that hold the answer to be seen: 0.01 or 1%%")
     parser.add_argument("--epsilon", type=Fraction, help="epsilon_one_report")
@@ -218,7 +218,7 @@ def _plan_registry(arguments: Namespace) -> int:
             consent=arguments.consent,
             alpha=arguments.alpha,
             values=arguments.values,
-            strings=arguments.strings if metric.kind == "string" else 0,
+            strings=arguments.strings if metric.shape.open_list else 0,
             noise_given=metric.noise,
         )
         rows.append((metric, plan, share_for(plan)))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hubbub.protocol.bloom import canonical_text
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.shape import String
+from hubbub.protocol.kinds import String
 
 Positions = npt.NDArray[np.unsignedinteger[Any]]
 Words = npt.NDArray[np.uint64]

@@ -11,7 +11,7 @@ from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
 from hubbub.analysis.kinds.variances import bit_variance
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ABSENT, ANSWER, Decoding, Role
-from hubbub.protocol.shape import Choice
+from hubbub.protocol.kinds import Choice
 
 
 def decode_choice(pools: Pools, candidates: Sequence[str], options: Options) -> Decoding:

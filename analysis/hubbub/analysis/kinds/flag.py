@@ -11,7 +11,7 @@ from hubbub.analysis.kinds.kind import Kind, Pools
 from hubbub.analysis.kinds.variances import bit_variance
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ANSWER, Decoding
-from hubbub.protocol.shape import Flag
+from hubbub.protocol.kinds import Flag
 
 
 def decode_flag(pools: Pools, candidates: Sequence[str], options: Options) -> Decoding:

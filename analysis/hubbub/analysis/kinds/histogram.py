@@ -14,7 +14,7 @@ from hubbub.analysis.kinds.variances import bit_variance
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ANSWER, Decoding
 from hubbub.protocol.channel import Noise
-from hubbub.protocol.shape import Histogram
+from hubbub.protocol.kinds import Histogram
 
 
 def decode_histogram(pools: Pools, candidates: Sequence[str], options: Options) -> Decoding:

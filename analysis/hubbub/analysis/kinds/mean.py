@@ -21,7 +21,7 @@ from hubbub.analysis.kinds.rows import Columns, assemble, average_installs, coho
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import NUMBER, Decoding, Diagnostics
 from hubbub.protocol.channel import Noise
-from hubbub.protocol.shape import Mean
+from hubbub.protocol.kinds import Mean
 
 
 def decode_mean(pools: Pools, candidates: Sequence[str], options: Options) -> Decoding:

@@ -7,7 +7,8 @@ from fractions import Fraction
 from math import exp, log
 
 from hubbub.analysis.kinds.variances import bit_variance
-from hubbub.protocol.channel import Noise, rappor_noise
+from hubbub.protocol.channel import Noise
+from hubbub.protocol.noise import rappor_noise
 
 RAPPOR_HASHES = 2
 RAPPOR_P = 0.5

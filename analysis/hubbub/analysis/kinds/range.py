@@ -21,7 +21,7 @@ from hubbub.analysis.kinds.variances import bit_variance, tree_gain
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, Decoding, Diagnostics
 from hubbub.protocol.channel import Noise
-from hubbub.protocol.shape import Range
+from hubbub.protocol.kinds import Range
 
 _MOST_ROWS = 64
 

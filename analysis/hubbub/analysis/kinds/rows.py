@@ -51,7 +51,7 @@ def assemble(
     return Decoding(
         metric=metric.name,
         kind=metric.kind,
-        unit=getattr(metric.shape, "unit", ""),
+        unit=metric.shape.unit,
         epochs=tuple(epoch_text(metric.every, epoch) for epoch in epochs),
         estimand=options.estimand,
         of="answered" if answered_only else "all",

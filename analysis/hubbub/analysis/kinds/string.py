@@ -15,7 +15,7 @@ from hubbub.analysis.kinds.variances import bit_variance
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.channel import Noise
-from hubbub.protocol.shape import String
+from hubbub.protocol.kinds import String
 
 CELLS_PER_STRING = 20
 """Cells for each string expected: the variance then inflates by 1/19 at most."""

@@ -21,7 +21,6 @@ from hubbub.analysis.kinds.kind import Goal
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.channel import Noise
 from hubbub.protocol.invalid import require
-from hubbub.protocol.registry import best_noise
 from hubbub.protocol.shape import Shape
 
 MOST_INSTALLS = 10**12
@@ -93,7 +92,9 @@ class Plan:
         return kind_of(self.shape.kind).goal
 
 
-_best_noise = lru_cache(maxsize=256)(best_noise)  # exact, so slow; a search asks for the same one again and again
+@lru_cache(maxsize=256)  # exact, so slow; a search asks for the same one again and again
+def _best_noise(shape: Shape, epsilon_one_report: Fraction, epsilon_permanent: Fraction) -> Noise:
+    return shape.best_noise(epsilon_one_report, epsilon_permanent)
 
 
 def unit_variance(shape: Shape, noise: Noise, share: float, strings: int = 0) -> float:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 from aiohttp import HttpVersion11, web
 
 from hubbub.collector.commit import Committer
-from hubbub.collector.export import Wanted, select, tallies, to_json
+from hubbub.collector.export import select, tallies
 from hubbub.collector.http.acknowledgement import Acknowledgements
 from hubbub.collector.http.acknowledgement import body as body_of
 from hubbub.collector.http.connections import Connection
@@ -22,7 +22,6 @@ from hubbub.collector.http.limits import Limits, address_behind, retry_after
 from hubbub.collector.http.openapi import document
 from hubbub.collector.http.tokens import Tokens
 from hubbub.collector.intake import Intake, inflate
-from hubbub.collector.message_layout import ID
 from hubbub.collector.metrics import Measures
 from hubbub.collector.operator_log import Notices
 from hubbub.collector.settings import Settings
@@ -31,6 +30,8 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import facts, words
 from hubbub.protocol.refusal import LATER, PROBLEM_MEDIA_TYPE, Refused
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.tally_files import Wanted, tallies_to_json
+from hubbub.protocol.wire import BATCH_ID
 
 _JSON = "application/json"
 
@@ -144,7 +145,7 @@ class App:
         arrival = self._intake.read(body, headers.get("Content-Type", ""), relayed)
         verdict = await self._committer.submit(arrival)
         if verdict is Verdict.ID_REUSED:
-            raise Refused("id-reused", f"batch_id {arrival.message[ID].hex()} has come before with another body")
+            raise Refused("id-reused", f"batch_id {arrival.message[BATCH_ID].hex()} has come before with another body")
         if verdict is Verdict.EPOCH_CLOSED:
             raise Refused("epoch-closed", "the epoch closed while the batch was on its way")
         if verdict is Verdict.STORED:
@@ -153,8 +154,8 @@ class App:
         else:
             self._measures.duplicates += 1
         if request.version == HttpVersion11 and request.keep_alive and not self._settings.origins:
-            return self._acknowledgements.answer(verdict, arrival.message[ID])
-        answer = web.Response(body=body_of(verdict, arrival.message[ID]), content_type=_JSON)
+            return self._acknowledgements.answer(verdict, arrival.message[BATCH_ID])
+        answer = web.Response(body=body_of(verdict, arrival.message[BATCH_ID]), content_type=_JSON)
         return self._with_cors(request, answer) if self._settings.origins else answer
 
     async def _slow_body(self, request: web.BaseRequest, limit: int) -> bytes:
@@ -226,7 +227,7 @@ class App:
         if wanted.metric is not None and wanted.metric not in known:
             raise Problem(404, "Not found", f"metric must be one counted here, got {wanted.metric[:80]!a}")
         cells = await self._committer.call(lambda: select(self._store, wanted))
-        text = await asyncio.to_thread(lambda: to_json(tallies(cells)))
+        text = await asyncio.to_thread(lambda: tallies_to_json(tallies(cells)))
         return web.Response(text=text, content_type=_JSON)
 
     async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hubbub.protocol.refusal import PROBLEM_MEDIA_TYPE, PROBLEM_PREFIX, STATUS
-from hubbub.protocol.report import MEDIA_TYPE, MEDIA_TYPE_JSON
+from hubbub.protocol.wire import MEDIA_TYPE, MEDIA_TYPE_JSON
 
 _HEX = {"type": "string", "pattern": "^[0-9a-f]+$"}
 _ID = {"type": "string", "pattern": "^[0-9a-f]{32}$"}

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.report import cohort_bytes, vector_bytes
 from hubbub.protocol.tally import Counts
 
 _LANE_LIMIT = 255
@@ -30,7 +29,7 @@ Integers = NDArray[np.int64]
 def num_cells(metric: Definition) -> int:
     """How many counters one epoch of a metric takes, the reports per cohort aside."""
     shape = metric.shape
-    if metric.kind == "range":
+    if not metric.shape.equal_widths:
         return sum(shape.width(cohort) for cohort in range(shape.num_cohorts))
     return shape.num_cohorts * shape.width(0)
 
@@ -47,15 +46,15 @@ class Cells:
 
     def add(self, cohorts: Bytes, vectors: Bytes) -> None:
         """Count reports: the cohorts and the vectors of a block, or of several blocks put together, as bytes."""
-        if self.metric.kind == "range":
+        if not self.metric.shape.equal_widths:
             self._add_levels(cohorts, vectors)
             return
-        rows = vectors.reshape(-1, vector_bytes(self.metric, 0))
+        rows = vectors.reshape(-1, self.metric.vector_bytes(0))
         if self.metric.shape.num_cohorts == 1:
             self.num_reports[0] += len(rows)
             self.bit_counts += _count_all(rows, self.metric.shape.width(0))
             return
-        numbers = np.ascontiguousarray(cohorts).view(_WORDS[cohort_bytes(self.metric)])
+        numbers = np.ascontiguousarray(cohorts).view(_WORDS[self.metric.cohort_bytes])
         for start in range(0, len(rows), _AT_ONCE):
             self._add_cohorts(numbers[start : start + _AT_ONCE], rows[start : start + _AT_ONCE])
 
@@ -68,7 +67,7 @@ class Cells:
     def _add_levels(self, cohorts: Bytes, vectors: Bytes) -> None:
         """A tree's levels differ in width: their vectors are picked out of the stream level by level."""
         widths = [self.metric.shape.width(level) for level in range(self.metric.shape.num_cohorts)]
-        sizes = np.array([vector_bytes(self.metric, level) for level in range(len(widths))])
+        sizes = np.array([self.metric.vector_bytes(level) for level in range(len(widths))])
         taken = sizes[cohorts]
         starts = np.cumsum(taken) - taken
         row_at = 0
@@ -82,7 +81,7 @@ class Cells:
 
     def add_level(self, level: int, vectors: Bytes) -> None:
         """Count reports that are all of one level of a tree."""
-        rows = vectors.reshape(-1, vector_bytes(self.metric, level))
+        rows = vectors.reshape(-1, self.metric.vector_bytes(level))
         start = sum(self.metric.shape.width(lower) for lower in range(level))
         width = self.metric.shape.width(level)
         self.num_reports[level] += len(rows)

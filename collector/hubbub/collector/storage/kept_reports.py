@@ -21,7 +21,6 @@ from hubbub.collector.storage.log import sync_folder
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition, Metric
-from hubbub.protocol.report import cohort_bytes, vector_bytes
 
 
 def check_can_keep(metrics: Sequence[Metric]) -> None:
@@ -57,17 +56,17 @@ def remove(folder: Path, metric: Definition, epoch: int) -> None:
 
 def shuffled(metric: Definition, cohorts: bytes, vectors: bytes) -> tuple[bytes, bytes]:
     """The same reports in an order that says nothing."""
-    numbers = np.frombuffer(cohorts, f"<u{cohort_bytes(metric)}")
+    numbers = np.frombuffer(cohorts, f"<u{metric.cohort_bytes}")
     rows = _rows(metric, numbers, vectors)
     order = np.random.default_rng().permutation(len(rows))
     return numbers[order].tobytes(), b"".join(rows[i] for i in order)
 
 
 def _rows(metric: Definition, cohorts: NDArray[Any], vectors: bytes) -> list[bytes]:
-    if metric.kind == "range":
-        sizes = np.array([vector_bytes(metric, level) for level in range(metric.shape.num_cohorts)])[cohorts]
+    if not metric.shape.equal_widths:
+        sizes = np.array([metric.vector_bytes(level) for level in range(metric.shape.num_cohorts)])[cohorts]
     else:
-        sizes = np.full(len(cohorts), vector_bytes(metric, 0))
+        sizes = np.full(len(cohorts), metric.vector_bytes(0))
     ends = np.cumsum(sizes).tolist()
     return [vectors[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
@@ -75,7 +74,7 @@ def _rows(metric: Definition, cohorts: NDArray[Any], vectors: bytes) -> list[byt
 def _write(path: Path, metric: Definition, checkpoint: Checkpoint, key: Key) -> None:
     parts = checkpoint.kept_reports(key)
     cohorts, vectors = shuffled(metric, b"".join(part[0] for part in parts), b"".join(part[1] for part in parts))
-    numbers = np.frombuffer(cohorts, f"<u{cohort_bytes(metric)}")
+    numbers = np.frombuffer(cohorts, f"<u{metric.cohort_bytes}")
     arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     table = arrow.table(
         {

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hubbub.collector.message_layout import CRC, HEADER_BYTES, crc_of
+from hubbub.protocol.wire import is_whole, message_end
 
 _FILE_HEADER = struct.Struct("<8sQ8s")
 _FILE_MAGIC = b"HUBBLOG1"
@@ -205,17 +205,13 @@ def _read_group(data: bytes, offset: int, number: int, salt_crc: int) -> Group |
     end = at + int.from_bytes(data[offset + 4 : offset + 8], "little")
     messages = []
     while at < end:
-        after = at + HEADER_BYTES + int.from_bytes(data[at + 24 : at + 28], "little")
+        after = message_end(data, at)
         message = data[at:after]
-        if after > end or not _whole(message):
+        if after > end or not is_whole(message):
             return None
         messages.append(message)
         at = after
     return Group(tuple(messages), Position(number, end))
-
-
-def _whole(message: bytes) -> bool:
-    return message[:4] == b"HUBB" and message[CRC] == crc_of(message).to_bytes(4, "little")
 
 
 def _group_header(length: int, salt_crc: int) -> bytes:

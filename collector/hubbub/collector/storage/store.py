@@ -28,7 +28,8 @@ from hubbub.collector.storage.kept_reports import check_can_keep, remove, shuffl
 from hubbub.collector.storage.log import FULL, Full, Log, Position, replay, segments, sync_folder
 from hubbub.protocol.cadence import epoch_start
 from hubbub.protocol.metric import Definition, Metric
-from hubbub.protocol.report import Block, unpack
+from hubbub.protocol.report import Block
+from hubbub.protocol.wire import unpack
 
 _FOLD_BYTES = 2 << 20
 _FOLD_REPORTS = 1 << 16  # enough to make the cost of a fold small, few enough for the processor's cache

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.protocol.encoding import encode
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
+from hubbub.protocol.shape import Shape
 from hubbub.simulations.audit.scores import Counts
 
 _TEXTS = tuple(f"text {i}" for i in range(64))
@@ -33,7 +33,7 @@ class Pair:
 
     @classmethod
     def of(cls, metric: Definition, values: tuple[Any, Any], cohort: int) -> Pair:
-        one, other = (encode(metric.shape, value, cohort).mask for value in values)
+        one, other = (metric.shape.encode(value, cohort).mask for value in values)
         size = (metric.shape.width(cohort) + 7) // 8
         return cls(cohort, (one, other), size, _positions(one & ~other), _positions(other & ~one))
 
@@ -74,6 +74,7 @@ def far_values(shape: Shape, cohort: int) -> tuple[Any, Any]:
             return low, high
         case String():
             return max(_text_pairs(shape), key=lambda texts: _distance(shape, texts, cohort))
+    raise AssertionError(f"no pair is known for a {shape.kind}")
 
 
 def _text_pairs(shape: String) -> Iterator[tuple[str, str]]:
@@ -81,7 +82,7 @@ def _text_pairs(shape: String) -> Iterator[tuple[str, str]]:
 
 
 def _distance(shape: String, texts: tuple[str, str], cohort: int) -> tuple[int, int]:
-    one, other = (encode(shape, text, cohort).mask for text in texts)
+    one, other = (shape.encode(text, cohort).mask for text in texts)
     return (one ^ other).bit_count(), one.bit_count()  # a single bit: first the text that sets it
 
 

@@ -32,7 +32,8 @@ from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.report import Report, by_short_hash, unpack
+from hubbub.protocol.report import Report, by_short_hash
+from hubbub.protocol.wire import unpack
 from hubbub.simulations.audit.evidence import Chances, Finding, Seen, about_expected, judge
 from hubbub.simulations.audit.pairs import Pair, far_values
 from hubbub.simulations.audit.scores import ScoreLaw, most_promising, score_law

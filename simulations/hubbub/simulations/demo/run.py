@@ -27,8 +27,8 @@ from hubbub.analysis import decode
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
 from hubbub.analysis.result import NUMBER, Decoding
 from hubbub.client import Registry, upload
-from hubbub.collector.export import from_url
 from hubbub.protocol.tally import Tally
+from hubbub.protocol.tally_files import fetch_tallies
 from hubbub.simulations.fleet import DAY, Voyage, run_fleet
 from hubbub.simulations.people.truth import Truth, truth_of
 from hubbub.simulations.population import Crowd, Question, draw_crowd, lognormal, weighted, zipf
@@ -137,7 +137,7 @@ def _watch(
 
 def read(collector: Collector, source: str, crowd: Crowd) -> Iterator[Row]:
     """What an analyst would read off this collector now, the truth beside it."""
-    tallies = {tally.metric.name: tally for tally in from_url(collector.url, collector.token, {})}
+    tallies = {tally.metric.name: tally for tally in fetch_tallies(collector.url, collector.token)}
     for metric in Registry.parse(source):
         if metric.name in tallies:
             decoding = _decode(tallies[metric.name])

@@ -15,8 +15,9 @@ from hubbub.collector.intake import Intake
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.report import MEDIA_TYPE, Batch, Block, Report, cohort_bytes, pack, vector_bytes
+from hubbub.protocol.report import Batch, Block, Report
 from hubbub.protocol.tally import Tally, count
+from hubbub.protocol.wire import MEDIA_TYPE, pack
 
 DAY = 86_400
 TODAY = 20_000
@@ -46,8 +47,8 @@ def messages_of(metric: Metric, fakes: Sequence[Fake], *, in_one: bool = False) 
         Block(
             metric,
             epoch,
-            cohort.to_bytes(cohort_bytes(metric), "little"),
-            bits.to_bytes(vector_bytes(metric, 0), "little"),
+            cohort.to_bytes(metric.cohort_bytes, "little"),
+            bits.to_bytes(metric.vector_bytes(0), "little"),
         )
         for epoch, cohort, bits in fakes
     ]
@@ -77,7 +78,7 @@ def received(registry: Registry, metric: Metric, messages: Sequence[bytes]) -> R
 
 def _report_in(metric: Metric, message: bytes) -> Report:
     """The one report of a message that was let in: its cohort and vector are the last bytes."""
-    size, width = cohort_bytes(metric), vector_bytes(metric, 0)
+    size, width = metric.cohort_bytes, metric.vector_bytes(0)
     body = message[-size - width :]
     return Report(metric, TODAY, int.from_bytes(body[:size], "little"), int.from_bytes(body[size:], "little"))
 

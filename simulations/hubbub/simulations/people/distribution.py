@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from hubbub.protocol.encoding import WrongValue, encode
+from hubbub.protocol.encoding import WrongValue
 from hubbub.protocol.invalid import Invalid, brief
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.shape import Shape
 
 Array = npt.NDArray[np.float64]
 
@@ -263,7 +264,7 @@ def _value(shape: Shape, text: str, where: str) -> Any:
         except ValueError:
             raise Invalid([f"{where}: the value must be a number, got {brief(text)}"]) from None
     try:
-        encode(shape, value, 0)
+        shape.encode(value, 0)
     except WrongValue as error:
         raise Invalid([f"{where}: the value {error}: {brief(text)}"]) from None
     return value

@@ -14,9 +14,9 @@ import numpy as np
 
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.protocol.encoding import ABSENT as SILENCE
-from hubbub.protocol.encoding import encode
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
+from hubbub.protocol.shape import Shape
 from hubbub.simulations.people.histories import AWAY, Index, Lives
 
 NOWHERE = -1
@@ -62,14 +62,14 @@ def symbol_of(shape: Shape, value: Any) -> int | None:
     """Which category, bucket or leaf the client makes of a value; None where it has no such thing."""
     match shape:
         case Flag():
-            return encode(shape, SILENCE if value is None else value, 0).mask
+            return shape.encode(SILENCE if value is None else value, 0).mask
         case Choice():
-            return encode(shape, SILENCE if value is None else value, 0).mask.bit_length() - 1
+            return shape.encode(SILENCE if value is None else value, 0).mask.bit_length() - 1
         case Histogram() if value is not None:
             whole = Histogram(edges=shape.edges, buckets_per_report=shape.num_buckets)
-            return encode(whole, value, 0).mask.bit_length() - 1
+            return whole.encode(value, 0).mask.bit_length() - 1
         case Range() if value is not None:
-            return encode(shape, value, shape.num_levels - 1).mask.bit_length() - 1
+            return shape.encode(value, shape.num_levels - 1).mask.bit_length() - 1
     return None
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, OTHER, Decoding
+from hubbub.protocol.kinds import Choice, Flag, Mean, Range, String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import Choice, Flag, Mean, Range, Shape, String
+from hubbub.protocol.shape import Shape
 from hubbub.simulations.people.masks import symbol_of
 
 Truth = npt.NDArray[np.float64]

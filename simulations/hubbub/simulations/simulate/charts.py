@@ -11,7 +11,7 @@ from hubbub.analysis.optional import need
 from hubbub.analysis.render.charts import BLACK, BLUE, GREY, ORANGE, WIDTH, styled
 from hubbub.analysis.result import ANSWER, Decoding
 from hubbub.protocol.cadence import epoch_text
-from hubbub.protocol.shape import Range
+from hubbub.protocol.kinds import Range
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.people.truth import leaf_shares, truth_of_counts
 from hubbub.simulations.simulate.run import Outcome

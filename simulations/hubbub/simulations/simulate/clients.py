@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from hubbub.collector.export import from_url
 from hubbub.protocol.cadence import epoch_of, epoch_start
 from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
+from hubbub.protocol.tally_files import fetch_tallies
 from hubbub.simulations.fleet import Voyage, run_fleet
 from hubbub.simulations.people.histories import ABSENT, AWAY, Lives
 from hubbub.simulations.population import Crowd
@@ -67,7 +67,7 @@ def client_tallies(
                 progress(min(1.0, done * 20 / installs))
             if counts["sent"] != counts["made"]:
                 raise Invalid([f"all {counts['made']} reports should have been sent, got {counts['sent']}"])
-            return {tally.metric.name: tally for tally in from_url(collector.url, collector.token, {})}
+            return {tally.metric.name: tally for tally in fetch_tallies(collector.url, collector.token)}
 
 
 def first_moment(every: str, epochs: int, now: float) -> int:

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
+from hubbub.protocol.kinds import Mean, Range, String
 from hubbub.protocol.metric import Metric
-from hubbub.protocol.shape import Mean, Range, String
 from hubbub.simulations.people.truth import Truth, leaf_shares
 from hubbub.simulations.simulate.theory import predicted_error
 

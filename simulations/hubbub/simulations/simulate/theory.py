@@ -11,8 +11,8 @@ from math import exp, sqrt
 from hubbub.analysis.estimation.cells import TwoStageNoise
 from hubbub.analysis.kinds.variances import tree_gain
 from hubbub.analysis.planning.plan import unit_variance
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, String
 
 
 def predicted_error(metric: Definition, share: float, installs: float, epochs: int = 1, strings: int = 0) -> float:

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.metric import Metric
-from hubbub.protocol.registry import best_noise
-from hubbub.protocol.shape import Choice, Flag, Histogram, Mean, Range, Shape, String
+from hubbub.protocol.shape import Shape
 from hubbub.simulations.people.distribution import default_population, parse_population
 from hubbub.simulations.people.histories import Habits
 from hubbub.simulations.simulate.run import Setting, simulate
@@ -62,7 +62,7 @@ class Point:
     @property
     def metric(self) -> Metric:
         shape = _shape(self)
-        noise = best_noise(shape, Fraction(str(self.epsilon)), Fraction(str(self.permanent)))
+        noise = shape.best_noise(Fraction(str(self.epsilon)), Fraction(str(self.permanent)))
         return Metric(
             name="swept",
             every="day",

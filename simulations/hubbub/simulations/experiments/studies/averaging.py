@@ -26,12 +26,12 @@ import numpy as np
 from scipy import stats
 
 from hubbub.client.respond import respond
-from hubbub.protocol.channel import one_bit_noise
-from hubbub.protocol.encoding import encode
+from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.noise import one_bit_noise
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.report import by_short_hash, unpack
-from hubbub.protocol.shape import Flag
+from hubbub.protocol.report import by_short_hash
+from hubbub.protocol.wire import unpack
 from hubbub.simulations.audit.transcripts import live, reporting_allowed, tapped_wire
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
@@ -206,7 +206,7 @@ def _whole_installs(setting: Setting, rng: np.random.Generator, tick: Tick) -> f
             live(REGISTRY, times, {"page": (TEXT,) * len(times)}, rng.bytes)
             reports = [report for body in sent for report in unpack(body, known).reports]
             assert len(reports) == setting.year
-            mask = encode(PAGE.shape, TEXT, reports[0].cohort).mask
+            mask = PAGE.shape.encode(TEXT, reports[0].cohort).mask
             right += sum(
                 (2 * sum(report.bits >> i & 1 for report in reports) > len(reports)) == (mask >> i & 1)
                 for i in range(128)

@@ -23,9 +23,10 @@ from fractions import Fraction
 import numpy as np
 
 from hubbub.analysis import decode
-from hubbub.protocol.channel import Noise, many_bit_noise, one_bit_noise
+from hubbub.protocol.channel import Noise
+from hubbub.protocol.kinds import Histogram
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import Histogram
+from hubbub.protocol.noise import many_bit_noise, one_bit_noise
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM

@@ -27,7 +27,8 @@ import numpy as np
 from scipy import stats
 
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.report import by_short_hash, unpack
+from hubbub.protocol.report import by_short_hash
+from hubbub.protocol.wire import unpack
 from hubbub.simulations.audit.transcripts import live, reporting_allowed, tapped_wire
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM

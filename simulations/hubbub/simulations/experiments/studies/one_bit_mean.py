@@ -27,9 +27,9 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis import decode
-from hubbub.protocol.channel import one_bit_noise
+from hubbub.protocol.kinds import Mean
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import Mean
+from hubbub.protocol.noise import one_bit_noise
 from hubbub.simulations.exact_tallies import sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM

@@ -33,9 +33,8 @@ from hubbub.analysis import Decoding, Options, decode
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.collector.http.limits import Limits
 from hubbub.collector.settings import Settings
-from hubbub.protocol.encoding import encode
+from hubbub.protocol.kinds import String
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.shape import String
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
@@ -265,7 +264,7 @@ def _fakes(attack: str, number: int, rng: np.random.Generator) -> list[Fake]:
     noise = np.packbits(rng.random((number, 64)) < LIKE_HONEST, axis=1)
     fakes = []
     for cohort, others in zip(cohorts, noise, strict=True):
-        target = encode(TEXT.shape, TARGET, cohort).mask
+        target = TEXT.shape.encode(TARGET, cohort).mask
         bits = {FULL: (1 << 64) - 1, BARE: target}.get(attack, target | int.from_bytes(others.tobytes(), "little"))
         fakes.append((TODAY - 30 * (attack == CLOSED), cohort + 128 * (attack == NOWHERE), bits))
     return fakes

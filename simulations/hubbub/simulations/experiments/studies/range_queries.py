@@ -28,9 +28,9 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis import decode
-from hubbub.protocol.channel import many_bit_noise
+from hubbub.protocol.kinds import Range
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import Range
+from hubbub.protocol.noise import many_bit_noise
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM

@@ -27,9 +27,9 @@ import numpy as np
 
 from hubbub.analysis import decode
 from hubbub.analysis.estimation.hashing import digests, positions
-from hubbub.protocol.channel import rappor_noise
+from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import String
+from hubbub.protocol.noise import rappor_noise
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM

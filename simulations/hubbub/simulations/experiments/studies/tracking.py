@@ -30,10 +30,9 @@ import numpy.typing as npt
 from scipy import stats
 
 from hubbub.client.respond import draw_bits, draw_memo
-from hubbub.protocol.channel import rappor_noise
-from hubbub.protocol.encoding import encode
+from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.shape import String
+from hubbub.protocol.noise import rappor_noise
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
@@ -109,7 +108,7 @@ def picked(case: str, sightings: int) -> tuple[dict[int, float], dict[int, float
     """
     metric, reports = CASES[case]
     laws, table = bit_laws(metric, reports), scores(metric, reports)
-    width, set_bits = metric.shape.width(0), encode(metric.shape, TEXT, 0).mask.bit_count()
+    width, set_bits = metric.shape.width(0), metric.shape.encode(TEXT, 0).mask.bit_count()
     shifts = table - table.min(axis=2, keepdims=True)  # both laws move by the same amount, which decides nothing
     size = 1 << (width * int(shifts.max()) + 1).bit_length()
     right = [[_wave(law[u] / law[u].sum(), shifts[m, u], size) for u in range(len(law))] for m, law in enumerate(laws)]
@@ -227,7 +226,7 @@ def _found_again(
     likelier, so only those of the same cohort report."""
     shape = metric.shape
     cohort = int(rng.integers(shape.num_cohorts))
-    mask = encode(shape, TEXT, cohort).mask
+    mask = shape.encode(TEXT, cohort).mask
     where = _unpacked([mask], shape.width(0))[0]
     memo = draw_memo(metric, mask, cohort, rng.bytes)
     before = _reports(metric, memo, cohort, rng)

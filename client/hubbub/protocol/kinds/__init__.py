@@ -1,0 +1,44 @@
+"""The kinds of question, one file each. A kind is loaded when a registry or a tally first asks for it.
+
+To add one: a file here with a subclass of `Shape`, and its line in `KINDS`; then the same in `hubbub.analysis.kinds`
+and `hubbub.simulations.kinds`. CONTRIBUTING.md walks through it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hubbub.protocol.kinds.choice import Choice
+    from hubbub.protocol.kinds.flag import Flag
+    from hubbub.protocol.kinds.histogram import Histogram
+    from hubbub.protocol.kinds.mean import Mean
+    from hubbub.protocol.kinds.range import Range
+    from hubbub.protocol.kinds.string import String
+    from hubbub.protocol.shape import Shape
+
+__all__ = ["KINDS", "Choice", "Flag", "Histogram", "Mean", "Range", "String", "shape_class"]
+
+KINDS = {
+    "flag": "hubbub.protocol.kinds.flag:Flag",
+    "choice": "hubbub.protocol.kinds.choice:Choice",
+    "string": "hubbub.protocol.kinds.string:String",
+    "mean": "hubbub.protocol.kinds.mean:Mean",
+    "histogram": "hubbub.protocol.kinds.histogram:Histogram",
+    "range": "hubbub.protocol.kinds.range:Range",
+}
+
+
+def shape_class(kind: str) -> type[Shape]:
+    """The class of a kind's shapes. Raises KeyError for a kind that is not in the table."""
+    module, _, name = KINDS[kind].partition(":")
+    found: type[Shape] = getattr(import_module(module), name)
+    return found
+
+
+def __getattr__(name: str) -> type[Shape]:
+    for kind, place in KINDS.items():
+        if place.endswith(f":{name}"):
+            return shape_class(kind)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,42 @@
+"""A yes or a no. Warner's randomized response."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from hubbub.protocol.channel import Flips
+from hubbub.protocol.encoding import ABSENT, Encoded, boolean
+from hubbub.protocol.shape import ONE_BIT, Shape
+
+
+class Flag(Shape, kw_only=True):
+    """A yes or a no; `absent` is the answer of an epoch in which nothing was recorded."""
+
+    kind = "flag"
+    absent: bool = False
+
+    @cached_property
+    def num_masks(self) -> int:
+        return 2
+
+    @cached_property
+    def flips(self) -> Flips:
+        return ONE_BIT
+
+    def width(self, cohort: int) -> int:
+        return 1
+
+    def encode(self, value: Any, cohort: int, dither: int = 0) -> Encoded:
+        return Encoded(int(boolean(self.absent if value is ABSENT else value)))
+
+    def typed(self, text: str) -> bool:
+        if text.lower() not in ("true", "false", "yes", "no"):
+            raise ValueError(f"must be true or false, got {text!r}")
+        return text.lower() in ("true", "yes")
+
+    def question(self) -> str:
+        return "yes or no"
+
+    def sent(self, q: str, p: str) -> str:
+        return f"One bit. Of 100 who would say yes, {q} send yes; of 100 who would say no, {p} send yes all the same."

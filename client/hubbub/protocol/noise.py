@@ -1,0 +1,84 @@
+"""Choosing the noise: the least that keeps two epsilons, for one bit, many bits, or one of k.
+
+Probabilities are rounded to multiples of 2**-24 towards privacy, and the exact odds are then compared with a rational
+number just below e**epsilon: a stated epsilon is never exceeded. The formulas are derived in docs/privacy-model.md.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hubbub.protocol.channel import UNIT, UNITS, BitChannel, Flips, KaryChannel, Noise
+from hubbub.protocol.epsilon import exp_below
+
+
+def one_bit_noise(epsilon_one_report: Fraction, epsilon_permanent: Fraction) -> Noise:
+    """The least noise for a single bit: symmetric in both stages (Warner 1965, twice)."""
+    a0 = _round_up(1 / (1 + exp_below(epsilon_permanent)))
+    return _with_symmetric_reports(
+        BitChannel(1 - a0, a0), ((1, 0), (0, 1)), epsilon_one_report, 1 / (1 + exp_below(epsilon_one_report))
+    )
+
+
+def many_bit_noise(epsilon_one_report: Fraction, epsilon_permanent: Fraction, num_hashes: int) -> Noise:
+    """The least noise for masks with `num_hashes` bits set of many (L-OSUE): permanent a1 = 1/2, symmetric reports.
+
+    Then q* = 1/2 and p* = 1/(1 + e**epsilon_one_report), as if there were no memo at all: keeping it costs nothing.
+    With several hashes each bit gets its share of the epsilons, for that many bits may be lost and gained.
+    """
+    a0 = _round_up(1 / (1 + exp_below(epsilon_permanent / num_hashes)))
+    return _with_symmetric_reports(
+        BitChannel(Fraction(1, 2), a0),
+        ((num_hashes, num_hashes),),
+        epsilon_one_report,
+        1 / (1 + exp_below(epsilon_one_report / num_hashes)),
+    )
+
+
+def kary_noise(epsilon_one_report: Fraction, epsilon_permanent: Fraction, categories: int) -> Noise:
+    """k-ary randomized response twice, the second stage as clear as epsilon_one_report allows."""
+    permanent = _kary(categories, 1 / (exp_below(epsilon_permanent) + categories - 1))
+    bound = exp_below(epsilon_one_report)
+    wanted = bound / (bound + categories - 1)
+    truth = min(Fraction(1), (wanted - permanent.other) / (permanent.truth - permanent.other))
+    later = (1 - truth) / (categories - 1)
+    while (noise := Noise(permanent, _kary(categories, later))).odds_after(1, ()) > bound:
+        later = _round_up(later) + UNIT
+    return noise
+
+
+def rappor_noise(prob_f: Fraction, prob_p: Fraction, prob_q: Fraction) -> Noise:
+    """RAPPOR's own parameters, as given: the memo lies with probability f, reports show 1 with q or p."""
+    return Noise(
+        BitChannel(_round_down(1 - prob_f / 2), _round_up(prob_f / 2)),
+        BitChannel(_round_down(prob_q), _round_up(prob_p)),
+    )
+
+
+def prefers_kary(epsilon_one_report: Fraction, categories: int) -> bool:
+    """Whether a k-ary wire beats one wire per category: (d - 2 + E)/(E - 1)**2 < 4E/(E - 1)**2."""
+    return categories < 3 * exp_below(epsilon_one_report) + 2
+
+
+def _with_symmetric_reports(permanent: BitChannel, flips: Flips, epsilon: Fraction, p_star: Fraction) -> Noise:
+    """The clearest instantaneous stage with p = 1 - q that gives this p* and keeps one report under epsilon."""
+    a0 = permanent.when_zero
+    q = _round_down(min(Fraction(1), (1 - a0 - p_star) / (1 - 2 * a0)))
+    bound = exp_below(epsilon)
+    while (noise := Noise(permanent, BitChannel(q, 1 - q))).odds_after(1, flips) > bound:
+        q -= UNIT
+    return noise
+
+
+def _kary(categories: int, other: Fraction) -> KaryChannel:
+    """`other` is rounded up and the truth gets what remains: one random number below 2**24 decides all."""
+    other = _round_up(other)
+    return KaryChannel(categories, 1 - (categories - 1) * other, other)
+
+
+def _round_down(probability: Fraction) -> Fraction:
+    return Fraction(probability * UNITS // 1, UNITS)
+
+
+def _round_up(probability: Fraction) -> Fraction:
+    return Fraction(-(-probability * UNITS // 1), UNITS)
