@@ -1,5 +1,7 @@
 """From tallies to estimates: `decode` one metric, `compare` two. The statistics are in docs/estimation.md.
 
+    from hubbub.analysis import Options, decode, read_candidates, read_tallies
+
     (tally,) = read_tallies("examples/tallies/homepage.json")
     found = decode(tally, read_candidates("examples/homepages.txt"), Options(confidence=0.9))
     found.to_pandas()

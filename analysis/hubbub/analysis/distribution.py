@@ -140,7 +140,7 @@ class Distribution:
         for q in probabilities:
             first, last = self._plausible(q, coarse, spread)
             rows.append((_inverse(rising, edges, q), float(edges[first]), float(edges[last])))
-        estimate, low_ends, high_ends = (np.array(column) for column in zip(*rows, strict=True))
+        estimate, low_ends, high_ends = np.array(rows).reshape(-1, 3).T
         std_error = (high_ends - low_ends) / (2 * critical(self.confidence))
         return Band(np.array(probabilities), estimate, std_error, low_ends, high_ends)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from hubbub.protocol.invalid import require
@@ -20,7 +20,7 @@ WHOM: tuple[Whom, ...] = get_args(Whom)
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Options:
     """How to decode.
 
@@ -57,6 +57,13 @@ class Options:
         for quantile in self.quantiles:
             if not 0 < quantile < 1:
                 yield f"a quantile must be above 0 and below 1, got {quantile:g}"
+
+    def __repr__(self) -> str:
+        """What was chosen: the rest is as it always is."""
+        chosen = (
+            (each.name, getattr(self, each.name)) for each in fields(self) if getattr(self, each.name) != each.default
+        )
+        return f"Options({', '.join(f'{name}={value!r}' for name, value in chosen)})"
 
     @property
     def alpha(self) -> float:
