@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from hubbub.analysis.decode import decode
+from hubbub.analysis import decode
 from hubbub.analysis.render.text import table
 from hubbub.client import Client
 from hubbub.client.respond import respond

@@ -16,7 +16,7 @@ import numpy as np
 from hubbub.analysis.estimation.cells import pool
 from hubbub.analysis.estimation.design import cohort_design
 from hubbub.analysis.estimation.threads import one_thread
-from hubbub.analysis.kinds.string import decode_design
+from hubbub.analysis.kinds.string_rows import judge
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.kinds import String
@@ -123,11 +123,11 @@ def decode_one(scenario: Scenario, rng: np.random.Generator) -> tuple[Decoding, 
             counted.cohorts,
             np.ascontiguousarray(strings.where[:, drawn[:count]]),
             draws=shape.num_hashes,
-            centre=shape.num_hashes / shape.num_bits,
+            background=shape.num_hashes / shape.num_bits,
             idle=0,
             constant_weight=True,
         )
-        found = decode_design([counted], design, strings.texts[drawn[:count]].tolist(), Options())
+        found = judge([counted], design, strings.texts[drawn[:count]].tolist(), design.duplicate_of(), Options(), [])
     truth = np.zeros(count)
     truth[:PRESENT] = counts[:PRESENT] / counts.sum()
     return found, truth, float(counts[PRESENT:].sum() / counts.sum())

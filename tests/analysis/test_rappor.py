@@ -48,7 +48,7 @@ def test_intervals_cover_with_a_hash_that_is_not_ours(tmp_path, count):
     assert hits >= 0.93 * 20 * count
 
 
-def test_a_wire_that_never_says_one_for_zero_decodes(tmp_path):
+def test_a_channel_that_never_says_one_for_zero_decodes(tmp_path):
     found = decode_rappor(*write_files(tmp_path, np.random.default_rng(1), f=0, p=0.0, q=0.5, count=10), Options())
     assert np.isfinite(found.estimate).all()
     assert any("`absent` and `other` are told apart only if evenly" in note for note in found.notes)

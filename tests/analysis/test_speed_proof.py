@@ -21,7 +21,7 @@ import numpy as np
 from hubbub.analysis import decode
 from hubbub.analysis.estimation.hashing import digests, positions
 from tests.analysis.worlds import RAPPOR, define, tally_of, zipf
-from hubbub.protocol.shape import String
+from hubbub.protocol.kinds import String
 
 shape = String(num_bits=128, num_hashes=2, num_cohorts=64)
 metric = define(shape, noise=RAPPOR)

@@ -198,7 +198,7 @@ async def test_no_page_names_another_place(tmp_path) -> None:
 async def test_a_list_that_cannot_be_used_is_refused_in_words(
     tmp_path, monkeypatch, content: bytes, sentence: str
 ) -> None:
-    monkeypatch.setattr("hubbub.analysis.commands.decode.MOST_CANDIDATES", 3)
+    monkeypatch.setattr("hubbub.analysis.candidates_file.MOST_CANDIDATES", 3)
     async with visiting(*write_samples(tmp_path, days=1)) as client:
         answer = await post(client, "/metric/homepage/candidates", data=list_of(content))
         assert answer.status == 400

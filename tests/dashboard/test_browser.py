@@ -13,8 +13,8 @@ from random import Random
 import pytest
 from playwright.sync_api import Browser, expect
 
-from hubbub.analysis.decode import decode
-from hubbub.analysis.render.text import to_csv
+from hubbub.analysis import decode
+from hubbub.analysis.render.export import to_csv
 from hubbub.client.respond import respond
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import DITHER_BITS

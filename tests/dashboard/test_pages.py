@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from hubbub.analysis import decode
 from hubbub.analysis.commands.decode import add_decode, run_decode
-from hubbub.analysis.decode import decode
-from hubbub.analysis.render.text import cells, shown
+from hubbub.analysis.render.text import cells
 from hubbub.dashboard.decode_jobs import DECODE_JOBS
 from hubbub.dashboard.page_cache import PAGE_CACHE
 from hubbub.dashboard.sentences import headline
@@ -47,7 +47,7 @@ async def test_the_table_of_every_kind_holds_the_numbers_of_the_command(tmp_path
         metric = REGISTRY[name]
         tally = Tally.from_json((tmp_path / f"{name}.json").read_bytes())
         decoding = decode(tally, CANDIDATES if metric.kind == "string" else None)
-        for i in shown(decoding, 50):
+        for i in decoding.top_rows(50):
             _, *numbers, _ = cells(decoding, i)
             assert " ".join(" ".join(numbers).split()) in words(page)
 

@@ -20,6 +20,7 @@ COLLECTOR = "In the collector HTTP stands on the commit, and the commit on the s
 SIMULATIONS = "Simulations: commands show, rooms run, people are drawn, kinds say what differs"
 SIMULATION_ROOMS = "In each room of the simulations a command shows what a run made"
 SIMULATION_KINDS = "Simulations ask what a kind is of its own file alone"
+DOWN = "The analysis goes one way down"
 
 # The editable install puts this checkout on the path by a .pth file; -S leaves those out, so that a namespace found
 # in a copy is the copy's alone.
@@ -50,7 +51,7 @@ def copy(tmp_path_factory):
 def test_every_contract_is_kept(copy):
     status, output = lint(copy)
     assert status == 0, output
-    for contract in (ROLES, TINY, ONE_WAY, COLLECTOR, SIMULATIONS, SIMULATION_ROOMS, SIMULATION_KINDS):
+    for contract in (ROLES, TINY, ONE_WAY, DOWN, COLLECTOR, SIMULATIONS, SIMULATION_ROOMS, SIMULATION_KINDS):
         assert f"{contract} KEPT" in output
     assert " kept, 0 broken" in output
 
@@ -66,6 +67,9 @@ def test_every_contract_is_kept(copy):
         (ROLES, "collector/hubbub/collector/planted.py", "import hubbub.analysis"),
         (ROLES, "analysis/hubbub/analysis/planted.py", "import hubbub.collector"),
         (ROLES, "analysis/hubbub/analysis/planted.py", "from hubbub.simulations import fleet"),
+        (DOWN, "analysis/hubbub/analysis/estimation/planted.py", "import hubbub.analysis.result"),
+        (DOWN, "analysis/hubbub/analysis/kinds/planted.py", "from hubbub.analysis.render import text"),
+        (DOWN, "analysis/hubbub/analysis/render/planted.py", "from hubbub.analysis.planning.plan import Plan"),
         (ROLES, "client/hubbub/command/planted.py", "def late():\n    import hubbub.simulations.fleet"),
         (TINY, "client/hubbub/client/planted.py", "import numpy"),
         (TINY, "client/hubbub/command/planted.py", "from scipy.stats import binom"),

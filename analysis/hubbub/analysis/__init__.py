@@ -1,7 +1,68 @@
-"""From tallies to estimates: `decode` one metric, `compare` two. The statistics are in docs/estimation.md."""
+"""From tallies to estimates: `decode` one metric, `compare` two. The statistics are in docs/estimation.md.
 
-from hubbub.analysis.compare import Comparison, compare
-from hubbub.analysis.decode import decode
-from hubbub.analysis.result import Decoding
+    from hubbub.analysis import Options, decode, read_candidates, read_tallies
 
-__all__ = ["Comparison", "Decoding", "compare", "decode"]
+    (tally,) = read_tallies("examples/tallies/homepage.json")
+    found = decode(tally, read_candidates("examples/homepages.txt"), Options(confidence=0.9))
+    found.to_pandas()
+
+What is named here is the whole interface; each name is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hubbub.analysis.candidates_file import read_candidates
+    from hubbub.analysis.comparison import Comparison, compare
+    from hubbub.analysis.decoding import decode
+    from hubbub.analysis.distribution import Distribution
+    from hubbub.analysis.options import Options
+    from hubbub.analysis.result import Decoding, Diagnostics
+    from hubbub.protocol.invalid import Invalid
+    from hubbub.protocol.tally import Tally
+    from hubbub.protocol.tally_files import fetch_tallies, read_tallies
+
+__all__ = [
+    "Comparison",
+    "Decoding",
+    "Diagnostics",
+    "Distribution",
+    "Invalid",
+    "Options",
+    "Tally",
+    "compare",
+    "decode",
+    "fetch_tallies",
+    "read_candidates",
+    "read_tallies",
+]
+
+_MODULES = {
+    "Comparison": "hubbub.analysis.comparison",
+    "Decoding": "hubbub.analysis.result",
+    "Diagnostics": "hubbub.analysis.result",
+    "Distribution": "hubbub.analysis.distribution",
+    "Invalid": "hubbub.protocol.invalid",
+    "Options": "hubbub.analysis.options",
+    "Tally": "hubbub.protocol.tally",
+    "compare": "hubbub.analysis.comparison",
+    "decode": "hubbub.analysis.decoding",
+    "fetch_tallies": "hubbub.protocol.tally_files",
+    "read_candidates": "hubbub.analysis.candidates_file",
+    "read_tallies": "hubbub.protocol.tally_files",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
 
 from hubbub.protocol.invalid import require
 
-ESTIMANDS = ("reporting", "population")
-CORRECTIONS = ("bonferroni", "benjamini-hochberg")
+Estimand = Literal["reporting", "population"]
+"""Of whom intervals speak: of the installs that reported, or of the population they are a random sample of."""
+Correction = Literal["bonferroni", "benjamini-hochberg"]
+Whom = Literal["answered", "all"]
+"""Of whom shares are shares."""
+
+ESTIMANDS: tuple[Estimand, ...] = get_args(Estimand)
+CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
+WHOM: tuple[Whom, ...] = get_args(Whom)
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Options:
+    """How to decode.
+
+    `estimand` says of whom the intervals speak: of the installs that reported ("reporting"), or of the population they
+    are a random sample of ("population"). `correction` is for looking at many values at once. `exclude_absent` gives
+    shares among those who answered. `fake_share` is the share of fake reports whose effect is reckoned. Of a `range`
+    metric, `ranges` are the [low, high) to give shares of, in place of evenly wide cells, and `quantiles` the numbers
+    to give beside them. Raises `Invalid` for what does not exist.
+    """
+
     confidence: float = 0.95
-    estimand: str = "reporting"
-    correction: str = "bonferroni"
+    estimand: Estimand = "reporting"
+    correction: Correction = "bonferroni"
     exclude_absent: bool = False
     fake_share: float = 0.01
     ranges: tuple[tuple[float, float], ...] = ()
@@ -41,6 +58,16 @@ class Options:
             if not 0 < quantile < 1:
                 yield f"a quantile must be above 0 and below 1, got {quantile:g}"
 
+    def __repr__(self) -> str:
+        """What was chosen: the rest is as it always is."""
+        chosen = (
+            (each.name, getattr(self, each.name)) for each in fields(self) if getattr(self, each.name) != each.default
+        )
+        return f"Options({', '.join(f'{name}={value!r}' for name, value in chosen)})"
+
     @property
     def alpha(self) -> float:
         return 1 - self.confidence
+
+
+DEFAULTS = Options()

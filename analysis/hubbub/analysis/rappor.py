@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.analysis.estimation.cells import Cohort, Pool, Wire
+from hubbub.analysis.estimation.cells import Cohort, PooledTally, TwoStageNoise
 from hubbub.analysis.estimation.design import cohort_design
 from hubbub.analysis.estimation.hashing import Positions
 from hubbub.analysis.estimation.threads import one_thread
-from hubbub.analysis.kinds.string import decode_design
+from hubbub.analysis.kinds.string_rows import judge
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.invalid import Invalid, require
@@ -67,8 +67,8 @@ class Params:
             yield "f must be below 1, or reports say nothing, got 1"
 
     @property
-    def wire(self) -> Wire:
-        return Wire(1 - self.f / 2, self.f / 2, self.q, self.p)
+    def noise(self) -> TwoStageNoise:
+        return TwoStageNoise(1 - self.f / 2, self.f / 2, self.q, self.p)
 
 
 def decode_rappor(params_file: str, counts_file: str, map_file: str, options: Options) -> Decoding:
@@ -77,7 +77,7 @@ def decode_rappor(params_file: str, counts_file: str, map_file: str, options: Op
     strings, where = read_map(map_file, params)
     cohorts = tuple(
         Cohort(
-            wire=params.wire,
+            noise=params.noise,
             reports=float(total),
             ones=row.astype(np.float64),
             sampling=1 / total if total else np.inf,
@@ -85,12 +85,14 @@ def decode_rappor(params_file: str, counts_file: str, map_file: str, options: Op
         for total, row in zip(reports.tolist(), ones, strict=True)
     )
     total = float(reports.sum())
-    pool = Pool(metric=_stand_in(counts_file), epochs=(), cohorts=cohorts, sampling=1 / total if total else np.inf)
+    pool = PooledTally(
+        metric=_stand_in(counts_file), epochs=(), cohorts=cohorts, sampling=1 / total if total else np.inf
+    )
     # Two of h independent hashes may meet, so a mask has k (1 - (1 - 1/k)^h) bits on average, not always h.
-    centre = 1 - (1 - 1 / params.k) ** params.h
+    background = 1 - (1 - 1 / params.k) ** params.h
     with one_thread():
-        design = cohort_design(cohorts, where, draws=params.h, centre=centre, idle=1, constant_weight=False)
-        return decode_design([pool], design, strings, options, [_NOTE])
+        design = cohort_design(cohorts, where, draws=params.h, background=background, idle=1, constant_weight=False)
+        return judge([pool], design, strings, design.duplicate_of(), options, [_NOTE])
 
 
 def _stand_in(counts_file: str) -> Definition:

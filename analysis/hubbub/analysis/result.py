@@ -5,77 +5,91 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from hubbub.analysis.columns import ABSENT as ABSENT
-from hubbub.analysis.columns import ANSWER as ANSWER
-from hubbub.analysis.columns import COLUMNS as COLUMNS
-from hubbub.analysis.columns import NUMBER as NUMBER
-from hubbub.analysis.columns import OTHER as OTHER
-from hubbub.analysis.columns import epoch_span as epoch_span
-from hubbub.analysis.estimation.tree import Tree
+from hubbub.analysis.arrays import Array, Mask
+from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.optional import need
+from hubbub.analysis.options import Correction, Estimand, Whom
 
-Array = npt.NDArray[np.float64]
+Role = Literal["answer", "absent", "other", "number"]
+"""What a row is: the share of an answer, of those without one, of strings not listed; or a number in its unit."""
+ANSWER: Final[Role] = "answer"
+ABSENT: Final[Role] = "absent"
+OTHER: Final[Role] = "other"
+NUMBER: Final[Role] = "number"
+
+COLUMNS = (
+    "metric",
+    "epochs",
+    "value",
+    "estimate",
+    "std_error",
+    "low",
+    "high",
+    "p_value",
+    "p_adjusted",
+    "detected",
+    "best_guess",
+    "low_selected",
+    "high_selected",
+    "num_reports",
+)
+_MOST_UNDETECTED = 10  # rows of long lists that are shown though they were not detected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostics:
-    """What a careful reader checks before believing a table.
+    """What a careful reader checks before believing a table. A cohort that was tampered with or miscounted does not
+    fit the others."""
 
-    `cohort_p` holds, for each cohort (a range: each level), the p-value of its residuals: a cohort that was tampered
-    with or miscounted does not fit the others. `attack_radius` is how far the assumed share of fake reports could
-    have moved one estimate.
-    """
-
-    cohort_p: Array
-    odd_cohorts: tuple[int, ...]
-    indistinguishable: tuple[tuple[str, ...], ...]
-    rank: int
-    num_columns: int
-    attack_radius: float
-    fake_share: float
-    hidden_heavy_share: float
+    cohort_p: Array  # for each cohort (a range: each level), the p-value of its residuals
+    odd_cohorts: tuple[int, ...]  # those that do not fit the others
+    indistinguishable: tuple[tuple[str, ...], ...]  # groups of strings that share all their bits
+    rank: int  # how many columns of the design can be told apart
+    num_columns: int  # how many it has
+    attack_radius: float  # how far the assumed share of fake reports could have moved one estimate
+    fake_share: float  # that assumed share
+    hidden_heavy_share: float  # the share of bits left out of the fit because a heavy unknown string explains them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
     """Estimates for every value of a metric. Shares are of all installs, or of those that answered (`of`)."""
 
-    metric: str
-    kind: str
-    unit: str
-    epochs: tuple[str, ...]
-    estimand: str
-    of: str
-    confidence: float
-    correction: str
-    num_reports: int
-    installs: float
-    noise_floor: float
-    notes: tuple[str, ...]
-    diagnostics: Diagnostics
-    values: tuple[str, ...]
-    roles: tuple[str, ...]
-    estimate: Array
-    std_error: Array
-    low: Array
-    high: Array
-    p_value: Array
-    p_adjusted: Array
-    best_guess: Array
-    low_selected: Array
-    high_selected: Array
-    tree: Tree | None = None
+    metric: str  # its name
+    kind: str  # flag, choice, string, ...
+    unit: str  # of its numbers; empty where there is none
+    epochs: tuple[str, ...]  # the days, weeks or months pooled, in order
+    estimand: Estimand  # of whom the intervals speak: the installs that reported, or those they are a sample of
+    of: Whom  # of whom shares are shares: everyone, or those who answered
+    confidence: float  # of all intervals, such as 0.95
+    correction: Correction  # how p_adjusted allows for many tests
+    num_reports: int  # reports counted
+    installs: float  # installs behind an estimate of 1: reports a pooled epoch has on average
+    noise_floor: float  # the estimate from which on a value would be detected
+    notes: tuple[str, ...]  # what a reader must know, in sentences
+    diagnostics: Diagnostics  # what a careful reader checks
+    values: tuple[str, ...]  # the value of each row
+    roles: tuple[Role, ...]  # what each row is: answer, absent, other or number
+    estimate: Array  # unbiased; a share may come out below 0 or above 1
+    std_error: Array  # its standard error
+    low: Array  # lower end of the interval
+    high: Array  # upper end of the interval
+    p_value: Array  # of the test that nobody has the value; nan where there is no test
+    p_adjusted: Array  # the same, corrected for all rows that were tested
+    best_guess: Array  # the most plausible population: biased, for reading, not for sums or tests
+    low_selected: Array  # interval given that the value was detected; nan where it was not
+    high_selected: Array  # its upper end
+    distribution: Distribution | None = None  # of a range: any share, the distribution function, quantiles
 
     def __len__(self) -> int:
         return len(self.values)
 
     @property
-    def detected(self) -> npt.NDArray[np.bool_]:
+    def detected(self) -> Mask:
         """Rows whose value is surely there; never true for rows that have no test."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.p_adjusted <= 1 - self.confidence)
@@ -86,7 +100,44 @@ class Decoding:
         share = np.array([role != NUMBER for role in self.roles], dtype=bool)
         return np.where(share, self.estimate * self.installs, np.nan)
 
-    def index(self, value: str, role: str = ANSWER) -> int:
+    @property
+    def has_shares(self) -> bool:
+        """Whether any row is a share, and not all are numbers in their unit."""
+        return any(role != NUMBER for role in self.roles)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there may be values that are not listed: `other` stands for them."""
+        return OTHER in self.roles
+
+    @property
+    def leading_row(self) -> int | None:
+        """The row that says most: of numbers the middle one (a mean, a median), of answers the largest; None if no
+        answer has an estimate."""
+        numbers = [i for i, role in enumerate(self.roles) if role == NUMBER]
+        if numbers:
+            return numbers[(len(numbers) - 1) // 2]
+        return next(iter(self.largest_answers(1)), None)
+
+    def largest_answers(self, most: int) -> list[int]:
+        """The rows of so many answers with the largest estimates, the largest first."""
+        known = np.isfinite(self.estimate)
+        answers = [i for i, role in enumerate(self.roles) if role == ANSWER and known[i]]
+        return sorted(answers, key=lambda i: -float(self.estimate[i]))[:most]
+
+    def top_rows(self, most: int) -> list[int]:
+        """The rows to show: in their own order if they are few or numbers; of open and of long lists so many of the
+        answers, the detected ones first, each the largest first, and then the rows that are no answer."""
+        if NUMBER in self.roles or (not self.is_open and len(self) <= most):
+            return list(range(len(self)))
+        largest = np.argsort(-np.nan_to_num(self.estimate, nan=-np.inf), kind="stable")
+        first = [int(i) for i in largest if self.roles[i] == ANSWER]
+        detected = self.detected  # of all rows at once: asked for row by row, a million would take minutes
+        found = [i for i in first if detected[i]][:most]
+        rest = [i for i in first if not detected[i]][: max(0, min(most - len(found), _MOST_UNDETECTED))]
+        return found + rest + [i for i, role in enumerate(self.roles) if role != ANSWER]
+
+    def index(self, value: str, role: Role = ANSWER) -> int:
         """The row of a value."""
         for i, (found, its_role) in enumerate(zip(self.values, self.roles, strict=True)):
             if found == value and its_role == role:
@@ -136,3 +187,10 @@ class Decoding:
     def _repr_html_(self) -> str:
         # By name, when a notebook asks: rendering knows results, and not the other way round.
         return str(import_module("hubbub.analysis.render.text").html_table(self))
+
+
+def epoch_span(epochs: tuple[str, ...]) -> str:
+    """`2026-W47`, or first and last: `2026-W40..2026-W47 (8)`."""
+    if not epochs:
+        return ""
+    return epochs[0] if len(epochs) == 1 else f"{epochs[0]}..{epochs[-1]} ({len(epochs)})"

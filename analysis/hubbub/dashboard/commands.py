@@ -14,7 +14,8 @@ from pathlib import Path
 
 from aiohttp import web
 
-from hubbub.analysis.commands.decode import add_candidates, read_lines
+from hubbub.analysis.candidates_file import read_candidates
+from hubbub.analysis.commands.decode import add_candidates
 from hubbub.dashboard.app import make_app
 from hubbub.dashboard.assets import ASSETS
 from hubbub.dashboard.candidates import CandidateList
@@ -114,7 +115,7 @@ def given_candidates(given: tuple[str, ...]) -> dict[str, CandidateList]:
         name, equals, path = item.partition("=")
         if not equals or Path(item).exists():
             name, path = "", item
-        found[name] = CandidateList(tuple(read_lines(path)), f"from {Path(path).name}")
+        found[name] = CandidateList(tuple(read_candidates(path)), f"from {Path(path).name}")
     return found
 
 

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from hubbub.analysis.render.charts import decoding_chart
-from hubbub.analysis.render.text import to_csv, to_json, write_parquet
+from hubbub.analysis.render.export import to_csv, to_json, write_parquet
 from hubbub.analysis.result import Decoding
 from hubbub.dashboard.figures import drawable
 from hubbub.protocol.invalid import Invalid

@@ -12,9 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
-from hubbub.analysis.columns import epoch_span
 from hubbub.analysis.render.charts import decoding_chart, epsilon_chart, series_chart
-from hubbub.analysis.result import Decoding
+from hubbub.analysis.result import Decoding, epoch_span
 from hubbub.dashboard.sentences import cell, headline, interval_of, value_label
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.metric import Definition
@@ -33,7 +32,7 @@ def decoding_figure(decoding: Decoding) -> Figure | None:
     """Bars, a mean or a distribution; nothing where nothing could be estimated."""
     if not drawable(decoding):
         return None
-    kind = "distribution" if decoding.tree is not None else "bars with intervals"
+    kind = "distribution" if decoding.distribution is not None else "bars with intervals"
     return _figure("chart", decoding_chart(decoding), f"{decoding.metric}, {kind}. {headline(decoding).sentence}")
 
 
@@ -80,7 +79,7 @@ def estimated(decoding: Decoding, value: str) -> bool:
 def drawable(decoding: Decoding) -> bool:
     """Whether there is anything to draw."""
     finite = np.isfinite(decoding.estimate) & np.isfinite(decoding.low) & np.isfinite(decoding.high)
-    if decoding.tree is not None:
+    if decoding.distribution is not None:
         return bool(finite.all())
     return bool(finite[0]) if decoding.kind == "mean" else bool(finite.any())
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
-from hubbub.analysis.decode import decode
-from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, Options
+from hubbub.analysis import decode
+from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, Correction, Estimand, Options
 from hubbub.analysis.result import Decoding
 from hubbub.dashboard.candidates import CandidateList
 from hubbub.dashboard.decode_jobs import DecodeJob
@@ -35,8 +36,8 @@ class View:
 
     epoch: str | None = None
     confidence: str = "0.95"
-    estimand: str = "reporting"
-    correction: str = "bonferroni"
+    estimand: Estimand = "reporting"
+    correction: Correction = "bonferroni"
     exclude_absent: bool = False
     series: str | None = None
     before: str | None = None
@@ -64,7 +65,8 @@ class View:
                 known = ", ".join(allowed[key][-8:]) or "nothing, for nothing was counted"
                 raise Invalid([f"{key} must be one of {known}, got {brief(value)}"])
         exclude_absent = chosen.pop("exclude_absent", "") == "yes"
-        return cls(exclude_absent=exclude_absent, **chosen)
+        checked: dict[str, Any] = dict(chosen)
+        return cls(exclude_absent=exclude_absent, **checked)
 
     @property
     def options(self) -> Options:
@@ -98,18 +100,14 @@ def decode_job(
     snapshot: Snapshot, name: str, epoch: str | None, options: Options, candidates: CandidateList | None
 ) -> DecodeJob:
     """A decoding exactly as `hubbub decode` makes it of the same tallies, candidates and options."""
-    is_string = any(definition.kind == "string" for definition in snapshot.definitions(name))
-    listed = candidates if is_string else None
+    needs_list = any(definition.shape.open_list for definition in snapshot.definitions(name))
+    listed = candidates if needs_list else None
 
     def work() -> Decoding:
         return decode(
             snapshot.select(name, epoch),
             None if listed is None else listed.texts,
-            confidence=options.confidence,
-            estimand=options.estimand,
-            correction=options.correction,
-            exclude_absent=options.exclude_absent,
-            fake_share=options.fake_share,
+            options,
         )
 
     question = name, epoch, options, b"" if listed is None else listed.digest

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hubbub.analysis.render.text import shown
 from hubbub.analysis.result import ANSWER, Decoding
 
 MOST_TABLE_ROWS = 50
@@ -17,7 +16,7 @@ CARD_QUANTILES = ("quantile 0.1", "quantile 0.25", "quantile 0.5", "quantile 0.7
 
 def table_rows(decoding: Decoding) -> list[int]:
     """For a metric's own page: the rows that `hubbub decode` prints."""
-    return shown(decoding, MOST_TABLE_ROWS)
+    return decoding.top_rows(MOST_TABLE_ROWS)
 
 
 def card_rows(decoding: Decoding) -> list[int]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hubbub.analysis.compare import compare
+from hubbub.analysis.comparison import compare
 from hubbub.analysis.render.text import compared
 from hubbub.analysis.result import NUMBER
 from hubbub.dashboard import tables

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hubbub.analysis.compare import Comparison
+from hubbub.analysis.comparison import Comparison
 from hubbub.analysis.render.text import cells, comparison_cells, comparison_header
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.dashboard.health import WHY_REFUSED, Health

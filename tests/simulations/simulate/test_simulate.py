@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hubbub.analysis.decode import decode
+from hubbub.analysis import decode
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.registry import Registry

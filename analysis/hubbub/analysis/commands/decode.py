@@ -7,25 +7,20 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hubbub.analysis.compare import compare
-from hubbub.analysis.decode import decode
-from hubbub.analysis.kinds.string import MOST_CANDIDATES
+from hubbub.analysis.candidates_file import candidates_by_metric
+from hubbub.analysis.comparison import compare
+from hubbub.analysis.decoding import decode
 from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, QUANTILES, Options
 from hubbub.analysis.rappor import decode_rappor, to_rappor
+from hubbub.analysis.render.export import comparisons_to_json, to_csv, to_json, write_parquet
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
-from hubbub.analysis.render.text import (
-    FORMATS,
-    comparison_table,
-    comparisons_to_json,
-    table,
-    to_csv,
-    to_json,
-    write_parquet,
-)
+from hubbub.analysis.render.text import comparison_table, table
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import read_tallies
+
+FORMATS = ("table", "csv", "json", "parquet", "rappor")
 
 
 def add_decode(parser: ArgumentParser) -> None:
@@ -140,19 +135,10 @@ def _decode_all(paths: Sequence[str], arguments: Namespace, options: Options) ->
     by_name: dict[str, list[Tally]] = {}
     for tally in read_tallies(*paths, merge=arguments.merge):
         by_name.setdefault(tally.metric.name, []).append(tally)
-    candidates = read_candidates(arguments.candidates, by_name)
+    open_metrics = [name for name, tallies in by_name.items() if tallies[0].metric.shape.open_list]
+    candidates = candidates_by_metric(arguments.candidates, by_name, open_metrics)
     return [
-        decode(
-            some,
-            candidates.get(name),
-            confidence=options.confidence,
-            estimand=options.estimand,
-            correction=options.correction,
-            exclude_absent=options.exclude_absent,
-            fake_share=options.fake_share,
-            ranges=options.ranges,
-            quantiles=options.quantiles,
-        )
+        decode(some, candidates.get(name), options)
         for name, tallies in by_name.items()
         for some in (each_epoch(tallies) if arguments.by_epoch else [tallies])
     ]
@@ -166,41 +152,6 @@ def each_epoch(tallies: Sequence[Tally]) -> list[list[Tally]]:
         for epoch in epochs
     ]
     return apart or [list(tallies)]  # no reports at all are still a result
-
-
-def read_candidates(given: Sequence[str], metrics: dict[str, list[Tally]]) -> dict[str, list[str]]:
-    """Candidate files by metric; one given without a metric is for all string metrics."""
-    strings = [name for name, tallies in metrics.items() if tallies[0].metric.kind == "string"]
-    found: dict[str, list[str]] = {}
-    for item in given:
-        name, equals, path = item.partition("=")
-        if equals and name in metrics:
-            found[name] = read_lines(path)
-        elif equals and not Path(item).exists():
-            raise Invalid([f"--candidates {item}: no tally of a metric {name!r} was given"])
-        elif not strings:
-            raise Invalid([f"--candidates {item}: none of the tallies is of a string metric"])
-        else:
-            lines = read_lines(item)
-            found.update(dict.fromkeys(strings, lines))
-    return found
-
-
-def read_lines(path: str) -> list[str]:
-    return lines_of(Path(path).read_bytes(), path)
-
-
-def lines_of(content: bytes, name: str) -> list[str]:
-    """The candidates in a file's content: one a line, empty ones left out. Raises `Invalid`, calling it by its name."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Invalid([f"{name}: must be UTF-8, got a wrong byte at {error.start}"]) from None
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    lines = [line for line in lines if line]
-    if len(lines) > MOST_CANDIDATES:
-        raise Invalid([f"{name}: at most {MOST_CANDIDATES:,} candidates, got {len(lines):,}"])
-    return lines
 
 
 def _write_comparisons(arguments: Namespace, options: Options, decodings: Sequence[Decoding]) -> None:

@@ -9,18 +9,19 @@ from fractions import Fraction
 from math import ceil, inf
 from typing import Any
 
-from hubbub.analysis.planning.advice import Slots, slots_for, split_budget, string_shape, what_would_change_it
+from hubbub.analysis.kinds import KINDS, kind_of
+from hubbub.analysis.planning.advice import Slots, slots_for, split_budget, what_would_change_it
 from hubbub.analysis.planning.plan import Plan, epsilon_for, installs_for, power_of, share_for
-from hubbub.analysis.planning.words import answer_words, percent, rounded, table_words, toml_of
+from hubbub.analysis.planning.words import answer_words, table_words, toml_of
+from hubbub.analysis.render.text import short_number, short_percent
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.kinds import KINDS as SHAPES
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.shape import Shape
 
 TABLE_SHARES = (0.1, 0.01, 0.001)
 TABLE_EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
-KINDS = ("flag", "choice", "string", "mean", "histogram", "range")
 
 
 def add_plan(parser: ArgumentParser) -> None:
@@ -36,7 +37,7 @@ def add_plan(parser: ArgumentParser) -> None:
         "  hubbub plan metrics.toml --lifetime 30                                     share a budget out"
     )
     parser.add_argument("metrics", metavar="METRICS.TOML", nargs="?", help="plan the metrics of this registry")
-    parser.add_argument("--kind", choices=KINDS, default="string", help="of the metric (default: string)")
+    parser.add_argument("--kind", choices=SHAPES, default="string", help="of the metric (default: string)")
     parser.add_argument("--installs", type=float, help="that run the app")
     parser.add_argument("--share", type=_share, help="of installs that hold the answer to be seen: 0.01 or 1%%")
     parser.add_argument("--epsilon", type=Fraction, help="epsilon_one_report")
@@ -46,14 +47,8 @@ def add_plan(parser: ArgumentParser) -> None:
     parser.add_argument("--alpha", type=_share, default=0.05, help="of the test, two-sided (default: 0.05)")
     parser.add_argument("--values", type=int, default=1, help="values looked at: the test is shared out over them")
     parser.add_argument("--strings", type=int, default=0, help="different strings expected")
-    parser.add_argument("--num-bits", type=int, help="string (default: 64)")
-    parser.add_argument("--num-hashes", type=int, default=1, help="string (default: 1)")
-    parser.add_argument("--num-cohorts", type=int, help="string (default: enough for --strings)")
-    parser.add_argument("--num-choices", type=int, default=8, help="choice (default: 8)")
-    parser.add_argument("--num-buckets", type=int, default=8, help="histogram (default: 8)")
-    parser.add_argument("--buckets-per-report", type=int, default=2, help="histogram (default: 2)")
-    parser.add_argument("--num-leaves", type=int, default=256, help="range (default: 256)")
-    parser.add_argument("--branching", type=int, default=4, help="range (default: 4)")
+    for option in (option for name in KINDS for option in kind_of(name).plan_options):
+        parser.add_argument(f"--{option.name.replace('_', '-')}", type=int, default=option.default, help=option.help)
     parser.add_argument("--change-rate", type=_share, help="chance that a value changes in an epoch: advises slots")
     parser.add_argument("--life", type=int, default=104, help="epochs an install lives (default: 104, two years)")
     parser.add_argument("--lifetime", type=Fraction, help="share this lifetime_epsilon out over METRICS.TOML")
@@ -129,26 +124,10 @@ def _plan(arguments: Namespace, shape: Shape, unknown: str) -> Plan:
 
 
 def _shape(arguments: Namespace) -> Shape:
-    match arguments.kind:
-        case "flag":
-            return Flag()
-        case "choice":
-            return Choice(choices=tuple(f"choice {i}" for i in range(arguments.num_choices)), absent="choice 0")
-        case "mean":
-            return Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0))
-        case "histogram":
-            edges = tuple(Fraction(i) for i in range(arguments.num_buckets + 1))
-            return Histogram(edges=edges, buckets_per_report=arguments.buckets_per_report)
-        case "range":
-            return Range(
-                low=Fraction(0), high=Fraction(1), num_leaves=arguments.num_leaves, branching=arguments.branching
-            )
-    advised = string_shape(arguments.strings)
-    return String(
-        num_bits=arguments.num_bits or advised.num_bits,
-        num_hashes=arguments.num_hashes,
-        num_cohorts=arguments.num_cohorts or advised.num_cohorts,
-    )
+    kind = kind_of(arguments.kind)
+    given = {option.name: getattr(arguments, option.name) for option in kind.plan_options}
+    shape: Shape = kind.planned({name: value for name, value in given.items() if value is not None}, arguments.strings)
+    return shape
 
 
 def _solve(plan: Plan, unknown: str) -> float:
@@ -239,7 +218,7 @@ def _plan_registry(arguments: Namespace) -> int:
             consent=arguments.consent,
             alpha=arguments.alpha,
             values=arguments.values,
-            strings=arguments.strings if metric.kind == "string" else 0,
+            strings=arguments.strings if metric.shape.open_list else 0,
             noise_given=metric.noise,
         )
         rows.append((metric, plan, share_for(plan)))
@@ -255,13 +234,14 @@ def _plan_registry(arguments: Namespace) -> int:
         ]
         print(json.dumps({"installs": arguments.installs, "metrics": facts}, indent=2))
         return 0
-    print(f"{rounded(arguments.installs * arguments.consent)} reports of one epoch; power {percent(rows[0][1].power)}")
+    reports, power = short_number(arguments.installs * arguments.consent), short_percent(rows[0][1].power)
+    print(f"{reports} reports of one epoch; power {power}")
     print(f"{'metric':<20}{'kind':<12}{'epsilon':>9}{'std error':>12}{'seen from':>12}")
     for metric, plan, share in rows:
-        seen = "nothing" if share == inf else percent(share)
-        of = " of the range" if metric.kind == "mean" else ""
+        seen = "nothing" if share == inf else short_percent(share)
+        of = "" if plan.goal.counts_holders else f" {plan.goal.of}"
         epsilon = show(metric.epsilon_one_report)
-        print(f"{metric.name:<20}{metric.kind:<12}{epsilon:>9}{percent(plan.std_error(0.0)):>12}{seen:>12}{of}")
+        print(f"{metric.name:<20}{metric.kind:<12}{epsilon:>9}{short_percent(plan.std_error(0.0)):>12}{seen:>12}{of}")
     return 0
 
 

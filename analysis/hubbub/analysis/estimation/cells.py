@@ -18,16 +18,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from hubbub.analysis.arrays import Array
+from hubbub.analysis.options import Estimand
+from hubbub.protocol.channel import Noise
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Tally
 
-Array = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class TwoStageNoise:
     """P(memo bit set | mask bit set, not set) = a1, a0; P(report bit set | memo bit set, not set) = q, p.
 
     Either stage may be noiseless. Variances are of one install's share: divide by how many were drawn.
@@ -65,44 +65,48 @@ class Wire:
         return (self.a0 * said + (1 - self.a0) * unsaid) / scale, (self.a1 - self.a0) * (said - unsaid) / scale
 
     @classmethod
-    def of_metric(cls, metric: Definition) -> Wire:
-        a1, a0 = metric.noise.permanent.probabilities
-        q, p = metric.noise.instantaneous.probabilities
+    def of(cls, noise: Noise) -> TwoStageNoise:
+        a1, a0 = noise.permanent.probabilities
+        q, p = noise.instantaneous.probabilities
         return cls(float(a1), float(a0), float(q), float(p))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
-    """All reports of one cohort, over the pooled epochs. Empty cohorts have infinite variance and no shares."""
+    """All reports of one cohort, over the pooled epochs. Empty cohorts have infinite variance and no shares.
 
-    wire: Wire
+    `one_hot` says that a report names one category of a k-ary channel; bits are drawn each by itself otherwise.
+    """
+
+    noise: TwoStageNoise
     reports: float
     ones: Array
     sampling: float
     single_epoch: bool = True
+    one_hot: bool = False
 
     @property
     def shares(self) -> Array:
         if not self.reports:
             return np.full(len(self.ones), np.nan)
-        return (self.ones / self.reports - self.wire.p_star) / self.wire.gain
+        return (self.ones / self.reports - self.noise.p_star) / self.noise.gain
 
     @property
     def floor(self) -> float:
         """Variance of a share whose bit nobody's mask has."""
         if not self.reports:
             return np.inf
-        return self.wire.permanent[0] * self.sampling + self.wire.instantaneous[0] / self.reports
+        return self.noise.permanent[0] * self.sampling + self.noise.instantaneous[0] / self.reports
 
     @property
     def slope(self) -> float:
         if not self.reports:
             return 0.0
-        return self.wire.permanent[1] * self.sampling + self.wire.instantaneous[1] / self.reports
+        return self.noise.permanent[1] * self.sampling + self.noise.instantaneous[1] / self.reports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class PooledTally:
     """The cohorts of one definition. `sampling` is 1 / (all its installs)."""
 
     metric: Definition
@@ -118,24 +122,36 @@ class Pool:
         return iter(self.cohorts)
 
 
-def pool(tally: Tally) -> Pool:
+def pool(tally: Tally) -> PooledTally:
     """The epochs of a tally together."""
     counts = list(tally.epochs.values())
-    wire = Wire.of_metric(tally.metric)
+    noise = TwoStageNoise.of(tally.metric.noise)
     num_cohorts = tally.metric.shape.num_cohorts
     reports = np.array([epoch.num_reports for epoch in counts], dtype=np.float64).reshape(len(counts), num_cohorts)
     cohorts = tuple(
         Cohort(
-            wire=wire,
+            noise=noise,
             reports=float(reports[:, c].sum()),
             ones=_ones([epoch.bit_counts[c] for epoch in counts], tally.metric.shape.width(c)),
             sampling=_sampling(reports[:, c]),
             single_epoch=int(np.count_nonzero(reports[:, c])) <= 1,
+            one_hot=tally.metric.one_hot,
         )
         for c in range(num_cohorts)
     )
     sampling = _sampling(reports.sum(axis=1))
-    return Pool(metric=tally.metric, epochs=tuple(tally.epochs), cohorts=cohorts, sampling=sampling)
+    return PooledTally(metric=tally.metric, epochs=tuple(tally.epochs), cohorts=cohorts, sampling=sampling)
+
+
+def finite_population(pools: Sequence[PooledTally], estimand: Estimand) -> float:
+    """What the sampling of everyone takes off: the installs that reported are not a sample of themselves.
+
+    With cohorts drawn at random from n installs, covariances are those of independent samples minus 1/n of the
+    multinomial one; that difference is all there is between the two estimands.
+    """
+    if estimand == "population":
+        return 0.0
+    return 1 / sum(1 / pool.sampling for pool in pools) if any(np.isfinite(pool.sampling) for pool in pools) else 0.0
 
 
 def _ones(rows: Sequence[Sequence[int]], width: int) -> Array:

@@ -2,7 +2,7 @@
 
 All cells of all cohorts form one long vector. Row l of `positions` says where in the cohort that starts at `offset[l]`
 each candidate sets a bit. A string that is not a candidate sets every bit of a cohort with the same probability, the
-cell's `centre` (num_hashes / num_bits), because its positions are hashed too: so all mass outside the list is one
+cell's `background` (num_hashes / num_bits), because its positions are hashed too: so all mass outside the list is one
 column, and a list with strings missing stays unbiased. A bit that a candidate does not set (a parity bit that is 0, a
 repeated position in a google/rappor map) points to a cell that counts nothing.
 """
@@ -14,15 +14,11 @@ from dataclasses import dataclass, field, replace
 from math import comb, log2
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
-from hubbub.analysis.estimation.cells import Cohort, Pool
-from hubbub.analysis.estimation.hashing import Positions, Words, positions
-from hubbub.protocol.kinds import String
-
-Array = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
+from hubbub.analysis.arrays import Array, Index, Mask
+from hubbub.analysis.estimation.cells import Cohort
+from hubbub.analysis.estimation.hashing import Positions
 
 _CHUNK = 16_384
 _MATRIX = 8_000_000  # bits of all candidates up to which a sparse matrix is kept
@@ -50,7 +46,7 @@ class Design:
     floor: Array
     slope: Array
     sampling: Array
-    centre: Array
+    background: Array
     blocks: tuple[Block, ...]
     offset: Index
     positions: Positions
@@ -64,7 +60,7 @@ class Design:
         object.__setattr__(self, "matrix", matrix)
 
     @property
-    def told(self) -> npt.NDArray[np.bool_]:
+    def observed(self) -> Mask:
         """Cells that counted anything."""
         return np.isfinite(self.floor)
 
@@ -86,10 +82,10 @@ class Design:
             found[start : start + _CHUNK] = total
         return found
 
-    def gather_centre(self, cells: Array, gathered: Array) -> Array:
-        """`gather(cells * centre)`, from `gather(cells)` where all counted cells have the same centre."""
-        centres = np.unique(self.centre[self.told])
-        return gathered * centres[0] if len(centres) == 1 else self.gather(cells * self.centre)
+    def gather_background(self, cells: Array, gathered: Array) -> Array:
+        """`gather(cells * background)`, from `gather(cells)` where all counted cells have the same background."""
+        values = np.unique(self.background[self.observed])
+        return gathered * values[0] if len(values) == 1 else self.gather(cells * self.background)
 
     def scatter(self, weights: Array) -> Array:
         """For each cell, the sum of the weights of the candidates that set it."""
@@ -105,7 +101,7 @@ class Design:
             return self.matrix[chosen] if len(chosen) < self.num_candidates else self.matrix
         return _rows(self.positions[:, chosen], self.offset, len(self.share))
 
-    def twins(self, *, hashed: bool = False) -> Index:
+    def duplicate_of(self, *, hashed: bool = False) -> Index:
         """For each candidate the first one that sets the same counted cells: itself, for all but the unlucky.
 
         Where different texts are `hashed` to 96 bits or more, a million hold no unlucky pair, but for one chance in
@@ -114,7 +110,7 @@ class Design:
         if hashed and self._signature_bits() >= 96:
             return np.arange(self.num_candidates)
         keys = np.random.default_rng(0).integers(0, 2**64, len(self.share), dtype=np.uint64)
-        keys[~self.told] = 0
+        keys[~self.observed] = 0
         sums = np.zeros(self.num_candidates, dtype=np.uint64)
         for start in range(0, self.num_candidates, _CHUNK):
             some = self.positions[:, start : start + _CHUNK]
@@ -127,9 +123,9 @@ class Design:
 
     def _signature_bits(self) -> float:
         """How many bits the positions of a text hold, over all cohorts that counted anything."""
-        told = self.told.astype(np.float64)
+        counted = self.observed.astype(np.float64)
         return sum(
-            float(np.count_nonzero(block.rows(told).any(axis=1))) * log2(comb(block.drawn, block.draws))
+            float(np.count_nonzero(block.rows(counted).any(axis=1))) * log2(comb(block.drawn, block.draws))
             for block in self.blocks
         )
 
@@ -142,36 +138,15 @@ class Design:
         return max(block.width for block in self.blocks)
 
 
-def string_design(pools: Sequence[Pool], seeds: Words) -> Design:
-    """The design of candidates with these digests, over the cohorts of one or more definitions."""
-    parts = [_part(pool, seeds) for pool in pools]
-    return stack(parts)
-
-
-def _part(pool: Pool, seeds: Words) -> Design:
-    shape = pool.metric.shape
-    assert isinstance(shape, String)
-    parity = shape.num_bits == 1
-    return cohort_design(
-        pool.cohorts,
-        positions(shape, seeds),
-        draws=shape.num_hashes,
-        centre=0.5 if parity else shape.num_hashes / shape.num_bits,
-        # A parity bit is a draw from two cells, of which only one is counted.
-        idle=int(parity),
-        constant_weight=not parity,
-    )
-
-
 def cohort_design(
-    cohorts: Sequence[Cohort], where: Positions, *, draws: int, centre: float, idle: int, constant_weight: bool
+    cohorts: Sequence[Cohort], where: Positions, *, draws: int, background: float, idle: int, constant_weight: bool
 ) -> Design:
     """Cohorts of equal width, each followed by `idle` cells that count nothing."""
     width = len(cohorts[0].ones) + idle
-    told = np.arange(width) < width - idle
+    counts = np.arange(width) < width - idle
 
     def cells(values: Sequence[float], nothing: float) -> Array:
-        return np.where(told, np.array(values, dtype=np.float64)[:, np.newaxis], nothing).ravel()
+        return np.where(counts, np.array(values, dtype=np.float64)[:, np.newaxis], nothing).ravel()
 
     share = np.zeros((len(cohorts), width))
     for row, cohort in zip(share, cohorts, strict=True):
@@ -181,7 +156,7 @@ def cohort_design(
         floor=cells([cohort.floor for cohort in cohorts], np.inf),
         slope=cells([cohort.slope for cohort in cohorts], 0.0),
         sampling=cells([cohort.sampling if cohort.reports else 0.0 for cohort in cohorts], 0.0),
-        centre=cells([centre] * len(cohorts), 0.0),
+        background=cells([background] * len(cohorts), 0.0),
         # With a single bit, its being 0 is the other outcome of the draw; an idle cell after many bits is none.
         blocks=(Block(0, len(cohorts), width, draws, width if width - idle == 1 else width - idle),),
         offset=np.repeat(np.arange(len(cohorts)) * width, draws),
@@ -199,7 +174,7 @@ def stack(parts: Sequence[Design]) -> Design:
     return Design(
         **{
             name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("share", "floor", "slope", "sampling", "centre")
+            for name in ("share", "floor", "slope", "sampling", "background")
         },
         blocks=tuple(
             replace(block, start=int(start) + block.start)

@@ -8,14 +8,21 @@ over time and tests, which keep the unbiased ones.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from hubbub.analysis.arrays import Array, Mask
+from hubbub.analysis.estimation.design import Design
+from hubbub.analysis.estimation.fit import cell_variance, extra_variance
+from hubbub.analysis.estimation.string_screen import StringEstimates
 
 _ENOUGH = 16  # estimates from which the law of true shares can be learnt at all
 _CLEAR = 8.0  # standard errors beyond which an estimate needs no help
 _BINS = 200
-_STEPS = 60
+_LEARNING_STEPS = 60
 
-Array = npt.NDArray[np.float64]
+_MOST_A_CELL = 4  # candidates: with more of them there is little to learn from each other, and much to compute
+_JOINT_STEPS = 5
+_WORSE = 1.05  # times the noise of the step before: then the steps lead astray, as they may where cells are very few
+_NUDGE = 0.02  # standard errors: how far estimates are moved to see how far guesses follow
 
 
 def nearest_shares(estimate: Array, variance: Array, total: float = 1.0, exactly: bool = False) -> Array:
@@ -67,9 +74,65 @@ def _average_behind(z: Array) -> Array:
     truth = np.concatenate([[0.0], np.geomspace(0.25, _CLEAR + 2, 40)])
     likelihood = np.exp(-0.5 * (middle[:, np.newaxis] - truth) ** 2)
     mixture = np.full(len(truth), 1 / len(truth))
-    for _ in range(_STEPS):
+    for _ in range(_LEARNING_STEPS):
         expected = np.maximum(likelihood @ mixture, 1e-300)
         mixture = mixture * ((counts / expected) @ likelihood) / counts.sum()
     weighted = likelihood * mixture
     behind = (weighted @ truth) / np.maximum(weighted.sum(axis=1), 1e-300)
     return np.asarray(np.interp(z, middle, behind))
+
+
+# --- strings, together --------------------------------------------------------------------------------------------
+
+
+def joint_shares(design: Design, found: StringEstimates, total: float) -> Array:
+    """Shares >= 0 with sum <= `total`, each guessed in the light of all the others: nearer to the truth where cells are
+    few.
+
+    To an unbiased estimate every string that was not detected is noise. A guess may do better: what the others are
+    likely to hold is taken off the cells first; less noise is left, so the guesses improve, and again. This is
+    approximate message passing (Donoho, Maleki, Montanari 2009): a step also adds back a part of the residuals the last
+    guesses were made from, as large as those guesses follow their own noise. What a guess has taken from the noise
+    would otherwise be taken for truth in the next step.
+    """
+    guess = likely_shares(found.estimate, found.std_error**2, total)
+    fit, active = found.fit, design.observed & ~found.excluded
+    count, cells = design.num_candidates, int(active.sum())
+    # StringEstimates that were all fitted at once have been seen in each other's light already.
+    if fit is None or found.excluded.any() or count > _MOST_A_CELL * cells or len(fit.chosen) == count:
+        return guess
+    echo = _follows(guess, found.estimate, found.std_error, total) / cells * np.where(active, fit.residual, 0.0)
+    best, noise = guess, np.inf
+    for _ in range(_JOINT_STEPS):
+        expected = max(found.answered - float(guess.sum()), 0.0) * design.background + design.scatter(guess)
+        variance = cell_variance(design, expected)
+        residual = np.where(active, design.share - expected, 0.0) + echo
+        before, noise = noise, float((residual**2 / variance)[active].sum())
+        if noise > _WORSE * before:
+            return best
+        best = guess
+        estimate, std_error = _on(design, residual, variance, guess, active)
+        guess = likely_shares(estimate, std_error**2, total)
+        echo = _follows(guess, estimate, std_error, total) / cells * residual
+    return guess
+
+
+def _on(design: Design, residual: Array, variance: Array, guess: Array, active: Mask) -> tuple[Array, Array]:
+    """Each string by itself on what all the others leave."""
+    tau2 = extra_variance(residual[active], variance[active], 1)
+    weight = np.where(active, 1 / (variance + tau2), 0.0)
+    own = design.gather(weight)
+    norm = own - design.gather_background(weight, own) ** 2 / np.sum(weight * design.background**2)
+    known = norm > 1e-9 * max(float(own.max(initial=0)), 1e-300)
+    norm = np.where(known, norm, 1.0)
+    estimate = np.where(known, guess + design.gather(weight * residual) / norm, np.nan)
+    return estimate, np.where(known, 1 / np.sqrt(norm), np.inf)
+
+
+def _follows(guess: Array, estimate: Array, std_error: Array, total: float) -> float:
+    """By how much guesses move with their own estimates, summed. Neighbours are nudged apart: what all of them would do
+    together is not asked."""
+    known = np.isfinite(estimate) & np.isfinite(std_error)
+    nudge = np.where(known, _NUDGE * std_error, 0.0) * np.where(np.arange(len(guess)) % 2, 1.0, -1.0)
+    moved = likely_shares(estimate + nudge, std_error**2, total) - guess
+    return max(float((moved[known] / nudge[known]).sum()), 0.0)

@@ -1,14 +1,13 @@
-"""Intervals and verdicts: score intervals, ratios, intervals that stay true after selection, many tests at once."""
+"""Intervals: by scores where the variance depends on the share, by plain errors where it does not, and of ratios."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import log_ndtr, ndtri, stdtrit
+from scipy.special import ndtri, stdtrit
 
-Array = npt.NDArray[np.float64]
+from hubbub.analysis.arrays import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,49 +94,3 @@ def ratios(
     c = top**2 - z2 * var_top
     root = np.sqrt(np.maximum(b**2 - a * c, 0))
     return Ratios(ratio, std_error, (b - root) / a, (b + root) / a)
-
-
-def interval_given_selection(
-    estimate: Array, std_error: Array, threshold: Array, confidence: float
-) -> tuple[Array, Array]:
-    """Intervals for what is shown only because its estimate passed `threshold`.
-
-    Such an estimate follows the normal law cut at the threshold; the interval holds the true shares under which
-    neither tail of that law beyond the estimate is below (1 - confidence) / 2. Ordinary intervals forget the winner's
-    curse. The lower end is cut at 0: close to the threshold it would run off to minus infinity.
-    """
-    tail = (1 - confidence) / 2
-    z, cut = estimate / std_error, np.minimum(threshold, estimate) / std_error
-    beyond = np.maximum(z - cut, 1e-9)
-    # Far below the cut the law is exponential with rate (cut - mean), which bounds where the lower end can be.
-    low = _solve_truncated(z, cut, tail, cut - np.log(1 / tail) / beyond - 10, z + 10)
-    high = _solve_truncated(z, cut, 1 - tail, z - 10, z + 10)
-    return np.maximum(low * std_error, 0), np.maximum(high * std_error, 0)
-
-
-def _solve_truncated(z: Array, cut: Array, probability: float, low: Array, high: Array) -> Array:
-    """The mean with P(Z > z | Z > cut) = probability, by bisection: the probability rises with the mean."""
-    wanted = np.log(probability)
-    for _ in range(80):
-        middle = (low + high) / 2
-        # In logarithms, because the cut may be far out.
-        under = log_ndtr(middle - z) - log_ndtr(middle - cut) < wanted
-        low, high = np.where(under, middle, low), np.where(under, high, middle)
-    return (low + high) / 2
-
-
-def adjust(p_values: Array, method: str) -> Array:
-    """p-values of many tests as if there were one. `bonferroni` bounds the chance that any detection is false,
-    `benjamini-hochberg` the share of detections that are (Benjamini, Hochberg 1995). Rows without a test are NaN."""
-    tested = ~np.isnan(p_values)
-    adjusted = np.full_like(p_values, np.nan)
-    count = int(tested.sum())
-    if method == "bonferroni":
-        adjusted[tested] = np.minimum(1, p_values[tested] * count)
-        return adjusted
-    order = np.argsort(p_values[tested], kind="stable")
-    stepped = p_values[tested][order] * count / np.arange(1, count + 1)
-    fitted = np.empty(count)
-    fitted[order] = np.minimum(1, np.minimum.accumulate(stepped[::-1])[::-1])
-    adjusted[tested] = fitted
-    return adjusted

@@ -2,7 +2,7 @@
 
 The design is then a selection, the normal equations are diagonal, and the estimate of an answer is the average of its
 cells weighted by their precision. What differs between kinds is which cells ask what, and how counts covary: bits
-are independent given the masks; the categories of a k-ary wire are multinomial, and add up to everyone.
+are independent given the masks; the categories of a k-ary channel are multinomial, and add up to everyone.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
-from scipy.special import ndtr
 
-from hubbub.analysis.estimation.cells import Cohort, Pool
+from hubbub.analysis.arrays import Array, Index, Mask
+from hubbub.analysis.estimation.cells import Cohort
 from hubbub.analysis.estimation.intervals import Variance
-
-Array = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
+from hubbub.analysis.estimation.selection import normal_p_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,32 +38,32 @@ class Shares:
         return np.sqrt(self.variance.at(self.estimate))
 
 
-def shares(pools: Sequence[Pool], asked: Sequence[Sequence[Sequence[int]]], num_answers: int, estimand: str) -> Shares:
-    """The share of each answer. `asked[i][c][j]` is the answer that bit j of cohort c of pool i asks about."""
-    cohorts = [cohort for pool in pools for cohort in pool]
-    rows = [np.asarray(row, dtype=np.int64) for of_pool in asked for row in of_pool]
+def shares(cohorts: Sequence[Cohort], asked: Sequence[Sequence[int]], num_answers: int, finite: float) -> Shares:
+    """The share of each answer. `asked[c][j]` is the answer that bit j of cohort c asks about; `finite` is what the
+    sampling of everyone takes off (see `cells.finite_population`)."""
+    rows = [np.asarray(row, dtype=np.int64) for row in asked]
     answer = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
     widths = [len(row) for row in rows]
     where = np.repeat(np.arange(len(cohorts)), widths)
     floor, slope, sampling = (_each(cohorts, widths, name) for name in ("floor", "slope", "sampling"))
     share = np.concatenate([cohort.shares for cohort in cohorts])
-    told = np.isfinite(floor)
+    observed = np.isfinite(floor)
     # The weights must not depend on the shares, or estimates would lean to where the noise happened to be small.
-    # A wire that never turns a 0 into a 1 has no floor; its cells then weigh by the installs behind them.
-    weight = np.where(told, 1 / np.where(floor > 0, floor, np.where(told, sampling, 1)), 0)
+    # A channel that never turns a 0 into a 1 has no floor; its cells then weigh by the installs behind them.
+    weight = np.where(observed, 1 / np.where(floor > 0, floor, np.where(observed, sampling, 1)), 0)
     total = _sums(answer, weight, num_answers)
     with np.errstate(invalid="ignore", divide="ignore"):
-        coefficient = np.where(told, weight / total[answer], 0)
+        coefficient = np.where(observed, weight / total[answer], 0)
     never = total == 0
 
     def combine(cell_values: Array) -> Array:
-        return _sums(answer, coefficient**2 * np.where(told, cell_values, 0), num_answers)
+        return _sums(answer, coefficient**2 * np.where(observed, cell_values, 0), num_answers)
 
-    estimate = np.where(never, np.nan, _sums(answer, coefficient * np.where(told, share, 0), num_answers))
+    estimate = np.where(never, np.nan, _sums(answer, coefficient * np.where(observed, share, 0), num_answers))
     variance = Variance(
         floor=np.where(never, np.inf, combine(floor)),
         slope=combine(slope),
-        sampling=np.maximum(combine(sampling) - finite_population(pools, estimand), 0),
+        sampling=np.maximum(combine(sampling) - finite, 0),
     )
     return Shares(
         estimate=estimate,
@@ -78,20 +75,8 @@ def shares(pools: Sequence[Pool], asked: Sequence[Sequence[Sequence[int]]], num_
     )
 
 
-def finite_population(pools: Sequence[Pool], estimand: str) -> float:
-    """What the sampling of everyone takes off: the installs that reported are not a sample of themselves.
-
-    With cohorts drawn at random from n installs, covariances are those of independent samples minus 1/n of the
-    multinomial one; that difference is all there is between the two estimands.
-    """
-    if estimand == "population":
-        return 0.0
-    return 1 / sum(1 / pool.sampling for pool in pools) if any(np.isfinite(pool.sampling) for pool in pools) else 0.0
-
-
-def covariance_with(of: Shares, pools: Sequence[Pool], answers: Index, estimand: str) -> Array:
+def covariance_with(of: Shares, cohorts: Sequence[Cohort], answers: Index, finite: float) -> Array:
     """Cov(estimate of each answer, sum of the estimates of `answers`)."""
-    cohorts = [cohort for pool in pools for cohort in pool]
     truth = np.clip(np.nan_to_num(of.estimate), 0, 1)
     chosen = np.zeros(len(truth), dtype=bool)
     chosen[answers] = True
@@ -101,24 +86,22 @@ def covariance_with(of: Shares, pools: Sequence[Pool], answers: Index, estimand:
     sampling = np.array([cohort.sampling if cohort.reports else 0.0 for cohort in cohorts])
     others = per_cohort[of.cohort] - held * chosen[of.answer]
     covariance = -_sums(of.answer, held * sampling[of.cohort] * others, len(truth))
-    covariance += finite_population(pools, estimand) * truth * (truth[chosen].sum() - truth * chosen)
-    for first, pool in zip(np.cumsum([0, *(len(pool.cohorts) for pool in pools)]), pools, strict=False):
-        if pool.metric.one_hot and pool.reports:
-            covariance += _kary_noise_covariance(of, pool.cohorts[0], int(first), truth, chosen)
+    covariance += finite * truth * (truth[chosen].sum() - truth * chosen)
+    for index, cohort in enumerate(cohorts):
+        if cohort.one_hot and cohort.reports:
+            covariance += _kary_noise_covariance(of, cohort, index, truth, chosen)
     return covariance + np.where(chosen, of.std_error**2, 0)
 
 
-def _kary_noise_covariance(
-    of: Shares, cohort: Cohort, index: int, truth: Array, chosen: npt.NDArray[np.bool_]
-) -> Array:
-    """A report in one category is no report in another: both stages of a k-ary wire are multinomial draws."""
-    wire = cohort.wire
+def _kary_noise_covariance(of: Shares, cohort: Cohort, index: int, truth: Array, chosen: Mask) -> Array:
+    """A report in one category is no report in another: both stages of a k-ary channel are multinomial draws."""
+    noise = cohort.noise
     here = of.cohort == index
     coefficient = np.zeros(len(truth))
     coefficient[of.answer[here]] = of.coefficient[here]
-    kept = wire.a1 - wire.a0
-    memo = (wire.a0 + kept * truth) / kept
-    report = (wire.p_star + wire.gain * truth) / wire.gain
+    kept = noise.a1 - noise.a0
+    memo = (noise.a0 + kept * truth) / kept
+    report = (noise.p_star + noise.gain * truth) / noise.gain
 
     def products(values: Array) -> Array:
         """value_i times the sum of the other chosen values."""
@@ -133,24 +116,17 @@ def _kary_noise_covariance(
 def _p_values(
     cohorts: Sequence[Cohort], rows: Sequence[Index], num_answers: int, estimate: Array, variance: Variance
 ) -> Array:
-    """P(so many ones or more | nobody holds the answer): binomial, exactly, for one epoch through one wire."""
-    told = [(cohort, row) for cohort, row in zip(cohorts, rows, strict=True) if cohort.reports]
-    if not told:
+    """P(so many ones or more | nobody holds the answer): binomial, exactly, for one epoch through one channel."""
+    observed = [(cohort, row) for cohort, row in zip(cohorts, rows, strict=True) if cohort.reports]
+    if not observed:
         return np.full(num_answers, np.nan)
-    if len({cohort.wire for cohort, _ in told}) > 1 or not all(cohort.single_epoch for cohort, _ in told):
+    if len({cohort.noise for cohort, _ in observed}) > 1 or not all(cohort.single_epoch for cohort, _ in observed):
         return normal_p_value(estimate, np.sqrt(variance.floor))
-    answer = np.concatenate([row for _, row in told])
-    ones = _sums(answer, np.concatenate([cohort.ones for cohort, _ in told]), num_answers)
-    reports = _sums(answer, np.repeat([c.reports for c, _ in told], [len(row) for _, row in told]), num_answers)
-    p_value = np.asarray(stats.binom.sf(ones - 1, reports, told[0][0].wire.p_star))
+    answer = np.concatenate([row for _, row in observed])
+    ones = _sums(answer, np.concatenate([cohort.ones for cohort, _ in observed]), num_answers)
+    reports = _sums(answer, np.repeat([c.reports for c, _ in observed], [len(row) for _, row in observed]), num_answers)
+    p_value = np.asarray(stats.binom.sf(ones - 1, reports, observed[0][0].noise.p_star))
     return np.asarray(np.where(reports > 0, p_value, np.nan))
-
-
-def normal_p_value(estimate: Array, std_error: Array) -> Array:
-    """One-sided: is there more than nothing? A wire without noise makes any excess certain."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(std_error > 0, estimate / std_error, np.where(estimate > 0, np.inf, -np.inf))
-    return np.where(np.isnan(estimate), np.nan, np.asarray(ndtr(-z)))
 
 
 def _sums(group: Index, values: Array, size: int) -> Array:

@@ -1,6 +1,6 @@
 """Which strings, and how many: estimates for every candidate, in the presence of strings nobody thought to list.
 
-Every cell's expected share is  other x centre + the sum of f_v over the candidates v that set it.
+Every cell's expected share is  other x background + the sum of f_v over the candidates v that set it.
 
 Few candidates (up to a tenth of the cells, more where cells are few): all of them at once, by weighted least squares.
 
@@ -10,7 +10,7 @@ those no absent string would match, fit these, drop the weak, repeat. What remai
 cell, fitted from the residuals. Each candidate that was not taken in is then estimated by itself on the residuals;
 because its positions are hashed, everything else falls on it evenly, and the estimate is unbiased.
 
-A heavy string outside the list sticks out of the residuals in every cohort; those cells are set aside.
+A heavy string outside the list sticks out of the residuals in every cohort; those cells are excluded.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
 
-from hubbub.analysis.estimation.design import Array, Design, Index
-from hubbub.analysis.estimation.fit import Fit, Mask, Weights, even_weights, reweigh, settle, solve, sticking_out
+from hubbub.analysis.arrays import Array, Index, Mask
+from hubbub.analysis.estimation.design import Design
+from hubbub.analysis.estimation.fit import Fit, Weights, even_weights, outlier_cells, reweigh, settle, solve
 from hubbub.analysis.estimation.tails import FAR_TILTS, NORMAL, TILTS, Tail, score_tail
 
 _FULL_SHARE = 0.1  # of the cells: fitting so many candidates at once costs a ninth of the precision
@@ -28,11 +30,11 @@ _FULL_SMALL = 50  # but so few always, if a third of the cells: chance collision
 _FULL_MOST = 1500
 _LOOKS = 0.1  # the part of the error that all looks but the last may spend together: many looks must not add up
 _PASSES = 16
-_ROUNDS = 2  # of setting cells aside
+_ROUNDS = 2  # of excluding cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strings:
+class StringEstimates:
     """What was found. `tail` is the law of an absent string's score, in standard errors; of a test at level p the
     last look gets `level` x p."""
 
@@ -45,17 +47,17 @@ class Strings:
     sum_variance: float
     answered: float
     answered_variance: float
-    aside: Mask
+    excluded: Mask
     fit: Fit | None
 
-    def bar(self, p: float) -> float:
+    def threshold(self, p: float) -> float:
         """How many standard errors an estimate must reach to have a p-value of at most p."""
         return self.tail.quantile(self.level * p)
 
 
-def decode_strings(design: Design, alpha: float) -> Strings:
+def screen(design: Design, alpha: float) -> StringEstimates:
     """Estimate every candidate; `alpha` is the chance that any string is taken in wrongly."""
-    cells = int(design.told.sum())
+    cells = int(design.observed.sum())
     if not cells:
         return _nothing(design)
     if design.num_candidates <= min(max(_FULL_SHARE * cells, min(_FULL_SMALL, cells / 3)), _FULL_MOST):
@@ -68,75 +70,67 @@ def decode_strings(design: Design, alpha: float) -> Strings:
 # --- few candidates -----------------------------------------------------------------------------------------------
 
 
-def _all_at_once(design: Design) -> Strings | None:
+def _all_at_once(design: Design) -> StringEstimates | None:
     everyone = np.arange(design.num_candidates)
-    aside = np.zeros(len(design.share), dtype=bool)
-    rough, moves = _conjugate_gradients(design, everyone, even_weights(design, aside)), 1.0
+    excluded = np.zeros(len(design.share), dtype=bool)
+    rough, shrinkage = _rough_fit(design, everyone, even_weights(design, excluded)), 1.0
     for _ in range(_ROUNDS):
-        out, moves = sticking_out(design, rough)
-        if (out == aside).all():
+        out, shrinkage = outlier_cells(design, rough)
+        if (out == excluded).all():
             break
-        aside = out
-        rough = _conjugate_gradients(design, everyone, reweigh(design, rough, aside))
-    fit = solve(design, everyone, reweigh(design, rough, aside))
+        excluded = out
+        rough = _rough_fit(design, everyone, reweigh(design, rough, excluded))
+    fit = solve(design, everyone, reweigh(design, rough, excluded))
     if fit is None:
         return None
     tail = replace(_tail(design, fit), least=-np.inf)  # given the list, a share is no matter of lucky positions
-    std_error = fit.std_errors / moves
-    return Strings(
+    std_error = fit.std_errors / shrinkage
+    return StringEstimates(
         estimate=fit.shares,
         std_error=std_error,
         p_value=np.exp(tail.log_p(fit.shares / std_error)),
         tail=tail,
         level=1.0,
         degrees=_degrees(fit),
-        sum_variance=float(fit.covariance[1:, 1:].sum()) / moves**2,
+        sum_variance=float(fit.covariance[1:, 1:].sum()) / shrinkage**2,
         answered=fit.other + float(fit.shares.sum()),
-        answered_variance=float(fit.covariance.sum()) / moves**2,
-        aside=aside,
+        answered_variance=float(fit.covariance.sum()) / shrinkage**2,
+        excluded=excluded,
         fit=fit,
     )
 
 
-def _conjugate_gradients(design: Design, chosen: Index, weights: Weights) -> Fit:
+def _rough_fit(design: Design, chosen: Index, weights: Weights) -> Fit:
     """The same fit without its covariance, to see the residuals before the one exact solution.
 
-    Hashed columns are nearly orthogonal, so a few steps suffice (Hestenes, Stiefel 1952).
+    Hashed columns are nearly orthogonal, so a few steps of conjugate gradients suffice.
     """
     columns = design.rows_of(chosen)
     back = columns.T.tocsr()
     weight = weights.cells
+    size = len(chosen) + 1
 
-    def forward(x: Array) -> Array:
-        return np.asarray(x[0] * design.centre + back @ x[1:])
+    def expected_of(x: Array) -> Array:
+        return np.asarray(x[0] * design.background + back @ x[1:])
 
-    def backward(cells: Array) -> Array:
-        return np.concatenate([[np.sum(design.centre * cells)], columns @ cells])
+    def gathered(cells: Array) -> Array:
+        return np.concatenate([[np.sum(design.background * cells)], columns @ cells])
 
-    diagonal = np.maximum(np.concatenate([[np.sum(weight * design.centre**2)], columns @ weight]), 1e-300)
-    x = np.zeros(len(chosen) + 1)
-    left = backward(weight * design.share)
-    towards = left / diagonal
-    direction, power = towards, float(left @ towards)
-    start = power
-    for _ in range(60):
-        if power <= 1e-14 * start:
-            break
-        image = backward(weight * forward(direction))
-        step = power / float(direction @ image)
-        x = x + step * direction
-        left = left - step * image
-        towards = left / diagonal
-        before, power = power, float(left @ towards)
-        direction = towards + power / before * direction
-    expected = forward(x)
-    residual = np.where(design.told, design.share - expected, 0.0)
+    diagonal = np.maximum(np.concatenate([[np.sum(weight * design.background**2)], columns @ weight]), 1e-300)
+    scale = 1 / np.sqrt(diagonal)
+    # Scaled to a diagonal of ones, so that what is left is measured in standard errors.
+    normal = LinearOperator(
+        (size, size), matvec=lambda y: scale * gathered(weight * expected_of(scale * y)), dtype=np.float64
+    )
+    y, _ = cg(normal, scale * gathered(weight * design.share), rtol=1e-7, maxiter=60)
+    x = scale * y
+    expected = expected_of(x)
     return Fit(
         chosen=chosen,
         other=float(x[0]),
         shares=x[1:],
         covariance=np.zeros((0, 0)),
-        residual=residual,
+        residual=np.where(design.observed, design.share - expected, 0.0),
         expected=expected,
         weights=weights,
     )
@@ -145,58 +139,58 @@ def _conjugate_gradients(design: Design, chosen: Index, weights: Weights) -> Fit
 # --- many candidates ----------------------------------------------------------------------------------------------
 
 
-def _stepwise(design: Design, alpha: float) -> Strings:
+def _stepwise(design: Design, alpha: float) -> StringEstimates:
     count = max(design.num_candidates, 1)
-    aside = np.zeros(len(design.share), dtype=bool)
+    excluded = np.zeros(len(design.share), dtype=bool)
     nobody: Index = np.zeros(0, dtype=np.int64)
-    fit = settle(design, nobody, even_weights(design, aside), aside)
+    fit = settle(design, nobody, even_weights(design, excluded), excluded)
     if fit is None:
         return _nothing(design)
-    moves = 1.0
+    shrinkage = 1.0
     for _ in range(_ROUNDS):
-        fit = _grow(design, fit, aside, _LOOKS * alpha / count, _PASSES)
-        out, moves = sticking_out(design, fit)
-        if (out == aside).all():
+        fit = _grow(design, fit, excluded, _LOOKS * alpha / count, _PASSES)
+        out, shrinkage = outlier_cells(design, fit)
+        if (out == excluded).all():
             break
-        aside = out
-        fit = settle(design, fit.chosen, reweigh(design, fit, aside), aside) or fit
+        excluded = out
+        fit = settle(design, fit.chosen, reweigh(design, fit, excluded), excluded) or fit
     last = (1 - _LOOKS) * alpha / count
-    fit = _grow(design, fit, aside, last, 1)
-    fit = solve(design, fit.chosen, reweigh(design, fit, aside)) or fit
-    fit, _ = _drop_weak(design, fit, aside, last)
-    return _judged(design, fit, aside, moves)
+    fit = _grow(design, fit, excluded, last, 1)
+    fit = solve(design, fit.chosen, reweigh(design, fit, excluded)) or fit
+    fit, _ = _drop_weak(design, fit, excluded, last)
+    return _judged(design, fit, excluded, shrinkage)
 
 
-def _grow(design: Design, fit: Fit, aside: Mask, p: float, passes: int) -> Fit:
+def _grow(design: Design, fit: Fit, excluded: Mask, p: float, passes: int) -> Fit:
     """Take in what no absent string would match at level p, drop what fails it once others are in; repeat."""
     most = fit.weights.num_active // 3
-    bar = _tail(design, fit, FAR_TILTS).quantile(p)
+    threshold = _tail(design, fit, FAR_TILTS).quantile(p)
     for _ in range(passes):
         z = _scores(design, fit)
         z[fit.chosen] = -np.inf
-        new = np.flatnonzero(z > bar)
+        new = np.flatnonzero(z > threshold)
         if len(new) > most - len(fit.chosen):
             new = np.sort(np.argsort(-z, kind="stable")[: max(most - len(fit.chosen), 0)])
         if not len(new):
             break
         # Settled, not only solved: what was taken in is no longer noise, and the next look is the sharper for it.
-        together = settle(design, np.sort(np.concatenate([fit.chosen, new])), fit.weights, aside)
+        together = settle(design, np.sort(np.concatenate([fit.chosen, new])), fit.weights, excluded)
         if together is None:  # strings that cannot be told from each other have no joint fit
             break
-        fit, bar = _drop_weak(design, together, aside, p)
+        fit, threshold = _drop_weak(design, together, excluded, p)
     return fit
 
 
-def _drop_weak(design: Design, fit: Fit, aside: Mask, p: float) -> tuple[Fit, float]:
+def _drop_weak(design: Design, fit: Fit, excluded: Mask, p: float) -> tuple[Fit, float]:
     """Drop strings that fail level p beside the others, until all pass; and the z that level stands for."""
     while True:
-        bar = _tail(design, fit, FAR_TILTS).quantile(p)
-        strong = fit.shares / fit.std_errors > bar
+        threshold = _tail(design, fit, FAR_TILTS).quantile(p)
+        strong = fit.shares / fit.std_errors > threshold
         if strong.all():
-            return fit, bar
-        fewer = solve(design, fit.chosen[strong], reweigh(design, fit, aside))
+            return fit, threshold
+        fewer = solve(design, fit.chosen[strong], reweigh(design, fit, excluded))
         if fewer is None:
-            return fit, bar
+            return fit, threshold
         fit = fewer
 
 
@@ -205,40 +199,40 @@ def _scores(design: Design, fit: Fit) -> Array:
     weight = fit.weights.cells
     score = design.gather(weight * fit.residual)
     norm = sum(
-        block.draws * float((block.rows(weight) * (1 - block.rows(design.centre))).sum()) / block.drawn
+        block.draws * float((block.rows(weight) * (1 - block.rows(design.background))).sum()) / block.drawn
         for block in design.blocks
     )
     return np.asarray(score / np.sqrt(max(norm, 1e-300)))
 
 
-def _judged(design: Design, fit: Fit, aside: Mask, moves: float) -> Strings:
+def _judged(design: Design, fit: Fit, excluded: Mask, shrinkage: float) -> StringEstimates:
     weight = fit.weights.cells
     own = design.gather(weight)
     # By the column of all others a candidate is known only as far as it differs from it.
-    norm = own - design.gather_centre(weight, own) ** 2 / np.sum(weight * design.centre**2)
+    norm = own - design.gather_background(weight, own) ** 2 / np.sum(weight * design.background**2)
     # The fitted strings have taken their share of every direction, also of this candidate's.
     norm *= 1 - (len(fit.chosen) + 1) / fit.weights.num_active
     known = norm > 1e-9 * max(float(own.max(initial=0)), 1e-300)
     with np.errstate(divide="ignore", invalid="ignore"):
-        estimate = np.where(known, design.gather(weight * fit.residual) / (norm * moves), np.nan)
-        std_error = np.where(known, 1 / (np.sqrt(norm) * moves), np.inf)
-    estimate[fit.chosen], std_error[fit.chosen] = fit.shares, fit.std_errors / moves
+        estimate = np.where(known, design.gather(weight * fit.residual) / (norm * shrinkage), np.nan)
+        std_error = np.where(known, 1 / (np.sqrt(norm) * shrinkage), np.inf)
+    estimate[fit.chosen], std_error[fit.chosen] = fit.shares, fit.std_errors / shrinkage
     tail = _tail(design, fit)
     with np.errstate(invalid="ignore"):
         p_value = np.exp(tail.log_p(np.where(known, estimate / std_error, 0)))
     alone = np.where(known, 1 / np.where(known, norm, 1), 0)
     alone[fit.chosen] = 0
-    return Strings(
+    return StringEstimates(
         estimate=estimate,
         std_error=std_error,
         p_value=np.where(known, np.minimum(p_value / (1 - _LOOKS), 1), np.nan),
         tail=tail,
         level=1 - _LOOKS,
         degrees=_degrees(fit),
-        sum_variance=(float(fit.covariance[1:, 1:].sum()) + _variance_of_sum(design, fit, alone)) / moves**2,
+        sum_variance=(float(fit.covariance[1:, 1:].sum()) + _variance_of_sum(design, fit, alone)) / shrinkage**2,
         answered=fit.other + float(fit.shares.sum()),
-        answered_variance=float(fit.covariance.sum()) / moves**2,
-        aside=aside,
+        answered_variance=float(fit.covariance.sum()) / shrinkage**2,
+        excluded=excluded,
         fit=fit,
     )
 
@@ -251,7 +245,7 @@ def _variance_of_sum(design: Design, fit: Fit, alone: Array) -> float:
         return np.inf  # candidates that share out the bits of a single cohort cannot be told from strings that do
     functional = design.scatter(alone)
     columns = design.rows_of(fit.chosen)
-    onto = np.concatenate([[np.sum(weight * design.centre * functional)], columns @ (weight * functional)])
+    onto = np.concatenate([[np.sum(weight * design.background * functional)], columns @ (weight * functional)])
     return float(np.sum(weight * functional**2) - onto @ fit.covariance @ onto)
 
 
@@ -266,9 +260,9 @@ def _degrees(fit: Fit) -> float:
     return max(fit.degrees, 1) if fit.weights.tau2 > 0 else np.inf
 
 
-def _nothing(design: Design) -> Strings:
+def _nothing(design: Design) -> StringEstimates:
     unknown = np.full(design.num_candidates, np.nan)
-    return Strings(
+    return StringEstimates(
         estimate=unknown,
         std_error=np.full(design.num_candidates, np.inf),
         p_value=unknown,
@@ -278,6 +272,6 @@ def _nothing(design: Design) -> Strings:
         sum_variance=np.inf,
         answered=np.nan,
         answered_variance=np.inf,
-        aside=np.zeros(len(design.share), dtype=bool),
+        excluded=np.zeros(len(design.share), dtype=bool),
         fit=None,
     )

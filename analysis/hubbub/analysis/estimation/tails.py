@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_ndtr
 
-Array = npt.NDArray[np.float64]
+from hubbub.analysis.arrays import Array
 
 TILTS = np.array([0.7, 1.5, 2.5, 3.5, 4.5, 5.5, 7.0, 10.0, 15.0])
 """Where the law is computed: exponential tilts, in standard deviations; between them its logarithm is smooth."""

@@ -1,1 +1,28 @@
-"""One file for each kind of metric: from pooled tallies to a decoding."""
+"""One file for each kind of metric: from pooled tallies to a decoding, and what a plan needs to know.
+
+A new kind is one file here and one line in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from hubbub.analysis.kinds.kind import Kind
+
+KINDS = {
+    "flag": "hubbub.analysis.kinds.flag:FLAG",
+    "string": "hubbub.analysis.kinds.string:STRING",
+    "choice": "hubbub.analysis.kinds.choice:CHOICE",
+    "mean": "hubbub.analysis.kinds.mean:MEAN",
+    "histogram": "hubbub.analysis.kinds.histogram:HISTOGRAM",
+    "range": "hubbub.analysis.kinds.range:RANGE",
+}
+"""Where each kind is, by its name in metrics.toml. Loaded when it is first asked for."""
+
+
+def kind_of(name: str) -> Kind[Any]:
+    """What the kind of this name brings."""
+    module, _, attribute = KINDS[name].partition(":")
+    found: Kind[Any] = getattr(import_module(module), attribute)
+    return found

@@ -1,105 +1,85 @@
-"""Flags, choices and histograms: a share for each declared answer."""
+"""What flags, choices and histograms share: a share for each declared answer, and for none of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
-from hubbub.analysis.estimation.cells import Pool
-from hubbub.analysis.estimation.guesses import likely_shares, nearest_shares
+from hubbub.analysis.arrays import Array
+from hubbub.analysis.estimation import misfit
+from hubbub.analysis.estimation.cells import Cohort, finite_population
 from hubbub.analysis.estimation.intervals import exceeded_with, normal_interval, ratios, score_interval
-from hubbub.analysis.estimation.shares import Shares, covariance_with, normal_p_value, shares
-from hubbub.analysis.kinds.rows import Columns, assemble, attack_radius, require_same_shape
+from hubbub.analysis.estimation.selection import normal_p_value
+from hubbub.analysis.estimation.shares import Shares, covariance_with, shares
+from hubbub.analysis.kinds.kind import Pools
+from hubbub.analysis.kinds.rows import Columns, assemble, cohorts_of
 from hubbub.analysis.options import Options
-from hubbub.analysis.result import ABSENT, ANSWER, Array, Decoding, Diagnostics
-from hubbub.protocol.kinds import Choice, Flag, Histogram
-
-Asked = list[list[list[int]]]
+from hubbub.analysis.result import ABSENT, ANSWER, Decoding, Diagnostics, Role
 
 
-def decode_answers(pools: Sequence[Pool], options: Options) -> Decoding:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """The answers, what each is, and for each cohort of all definitions which answer each bit asks about.
+
+    `best_guess` makes possible shares of estimates and their variances. `rest_is_absent`: whoever is in no answer's
+    share did not answer. `attack_gain` is how far one fake report of n moves a share, times n.
+    """
+
+    values: Sequence[str]
+    roles: Sequence[Role]
+    asked: Sequence[Sequence[int]]
+    best_guess: Callable[[Array, Array], Array]
+    attack_gain: float
+    notes: Sequence[str] = ()
+    rest_is_absent: bool = False
+
+
+def decode_answers(pools: Pools, questions: Questions, options: Options) -> Decoding:
     """Design, weigh, estimate, judge."""
-    values, roles, asked = _questions(pools)
-    found = shares(pools, asked, len(values), options.estimand)
+    cohorts, finite = cohorts_of(pools), finite_population(pools, options.estimand)
+    found = shares(cohorts, questions.asked, len(questions.values), finite)
     low, high = score_interval(found.estimate, found.variance, options.confidence)
     rows = Columns(
-        values=values,
-        roles=roles,
+        values=questions.values,
+        roles=questions.roles,
         estimate=found.estimate,
         std_error=found.std_error,
         low=low,
         high=high,
         p_value=found.p_value,
-        best_guess=_best_guess(pools, found),
+        best_guess=questions.best_guess(found.estimate, found.std_error**2),
     )
-    if isinstance(pools[0].metric.shape, Histogram):
-        rows = _with_absent(rows, found, pools, options)
-    tests = max(1, sum(role == ANSWER for role in roles))
+    if questions.rest_is_absent:
+        rows = _with_absent(rows, found, cohorts, finite, options)
+    tests = max(1, sum(role == ANSWER for role in questions.roles))
     floor = float(np.max(np.sqrt(found.variance.floor))) * exceeded_with(options.alpha / tests)
     answered_only = options.exclude_absent and ABSENT in rows.roles
     if answered_only:
-        rows = _among_answered(rows, found, pools, options)
+        rows = _among_answered(rows, found, cohorts, finite, options)
     return assemble(
         pools,
         options,
         rows,
-        diagnostics=_diagnostics(pools, found, options),
+        diagnostics=_diagnostics(cohorts, found, questions.attack_gain, options),
         noise_floor=floor,
-        notes=_notes(pools, found),
+        notes=[*questions.notes, *_notes(found)],
         answered_only=answered_only,
     )
 
 
-def _questions(pools: Sequence[Pool]) -> tuple[list[str], list[str], Asked]:
-    """The answers, what each is, and for each pool, cohort and bit which answer it asks about."""
-    match pools[0].metric.shape:
-        case Flag():
-            return ["yes"], [ANSWER], [[[0]] for _ in pools]
-        case Choice():
-            return _choices(pools)
-        case Histogram() as shape:
-            require_same_shape(pools)
-            buckets = [[shape.bucket(c, i) for i in range(shape.buckets_per_report)] for c in range(shape.num_cohorts)]
-            edges = [float(edge) for edge in shape.edges]
-            names = [f"[{a:g}, {b:g})" for a, b in pairwise(edges)]
-            names[-1] = names[-1][:-1] + "]"
-            return names, [ANSWER] * len(names), [buckets for _ in pools]
-    raise AssertionError("unreachable: other kinds are decoded elsewhere")
+def bit_attack_gain(pools: Pools) -> float:
+    """A fake report says 1 where honest ones that lack the answer say it with p*. For many-bit noise at its best this
+    is 2E/(E - 1) (Cao, Jia, Gong 2021)."""
+    return max((1 - pool.cohorts[0].noise.p_star) / pool.cohorts[0].noise.gain for pool in pools)
 
 
-def _choices(pools: Sequence[Pool]) -> tuple[list[str], list[str], Asked]:
-    """Definitions may list different choices: the answers are all of them, in the order first met, then `absent`."""
-    order: dict[tuple[str, str], int] = {}
-    listed = []
-    for pool in pools:
-        shape = pool.metric.shape
-        assert isinstance(shape, Choice)
-        keys = [(ANSWER, choice) for choice in shape.choices]
-        listed.append(keys + [(ABSENT, "absent")] * (shape.absent is None))
-    for keys in sorted(listed, key=lambda keys: keys[-1][0] == ABSENT):
-        for key in keys:
-            order.setdefault(key, len(order))
-    asked = [[[order[key] for key in keys]] for keys in listed]
-    return [value for _, value in order], [role for role, _ in order], asked
-
-
-def _best_guess(pools: Sequence[Pool], found: Shares) -> Array:
-    variance = found.std_error**2
-    if isinstance(pools[0].metric.shape, Flag):
-        return np.clip(found.estimate, 0, 1)
-    if isinstance(pools[0].metric.shape, Choice):
-        return likely_shares(found.estimate, variance, exactly=True)
-    return nearest_shares(found.estimate, variance)
-
-
-def _with_absent(rows: Columns, found: Shares, pools: Sequence[Pool], options: Options) -> Columns:
+def _with_absent(rows: Columns, found: Shares, cohorts: Sequence[Cohort], finite: float, options: Options) -> Columns:
     """Whoever is in no bucket did not answer."""
     buckets = np.arange(len(found.estimate))
     absent = np.array([1 - found.estimate.sum()])
-    std_error = np.sqrt(np.array([covariance_with(found, pools, buckets, options.estimand).sum()]))
+    std_error = np.sqrt(np.array([covariance_with(found, cohorts, buckets, finite).sum()]))
     low, high = normal_interval(absent, std_error, options.confidence)
     return Columns(
         values=[*rows.values, "absent"],
@@ -113,16 +93,18 @@ def _with_absent(rows: Columns, found: Shares, pools: Sequence[Pool], options: O
     )
 
 
-def _among_answered(rows: Columns, found: Shares, pools: Sequence[Pool], options: Options) -> Columns:
+def _among_answered(
+    rows: Columns, found: Shares, cohorts: Sequence[Cohort], finite: float, options: Options
+) -> Columns:
     """Shares of those who answered: ratios, with the covariance of top and bottom."""
     is_absent = np.array([role == ABSENT for role in rows.roles])
     count = len(found.estimate)
     if count == len(rows.values):  # `absent` is a category that was asked: the bottom is 1 - absent
-        covariance = -covariance_with(found, pools, np.flatnonzero(is_absent), options.estimand)
+        covariance = -covariance_with(found, cohorts, np.flatnonzero(is_absent), finite)
         answered = 1 - float(found.estimate[is_absent][0])
         variance_of_answered = -float(covariance[is_absent][0])
     else:
-        covariance = covariance_with(found, pools, np.arange(count), options.estimand)
+        covariance = covariance_with(found, cohorts, np.arange(count), finite)
         answered = float(found.estimate.sum())
         variance_of_answered = float(covariance.sum())
     kept = [i for i, role in enumerate(rows.roles) if role != ABSENT]
@@ -141,56 +123,20 @@ def _among_answered(rows: Columns, found: Shares, pools: Sequence[Pool], options
     )
 
 
-def _diagnostics(pools: Sequence[Pool], found: Shares, options: Options) -> Diagnostics:
-    cohort_p = _cohort_p_values(pools, found)
+def _diagnostics(cohorts: Sequence[Cohort], found: Shares, attack_gain: float, options: Options) -> Diagnostics:
+    cohort_p = misfit.of_shares(cohorts, found)
     return Diagnostics(
         cohort_p=cohort_p,
-        odd_cohorts=odd_ones(cohort_p),
+        odd_cohorts=misfit.misfitting_cohorts(cohort_p),
         indistinguishable=(),
         rank=int(np.isfinite(found.estimate).sum()),
         num_columns=len(found.estimate),
-        attack_radius=attack_radius(pools, options.fake_share),
+        attack_radius=options.fake_share * attack_gain,
         fake_share=options.fake_share,
         hidden_heavy_share=0.0,
     )
 
 
-def odd_ones(cohort_p: Array) -> tuple[int, ...]:
-    """Cohorts that do not fit the others, at one false alarm in a thousand decodes."""
-    known = ~np.isnan(cohort_p)
-    with np.errstate(invalid="ignore"):
-        odd = known & (cohort_p < 0.001 / max(1, int(known.sum())))
-    return tuple(int(i) for i in np.flatnonzero(odd))
-
-
-def _cohort_p_values(pools: Sequence[Pool], found: Shares) -> Array:
-    """Chi-square of each cohort's cells against the joint estimates; NaN where a cohort is all there is.
-
-    A cohort's cell and the estimate it takes part in, with coefficient c, differ with variance (1 - c) times its own.
-    """
-    cohorts = [cohort for pool in pools for cohort in pool]
-    floor, slope, sampling = (
-        np.array([getattr(cohort, name) for cohort in cohorts])[found.cohort] for name in ("floor", "slope", "sampling")
-    )
-    fitted = found.estimate[found.answer]
-    truth = np.clip(fitted, 0, 1)
-    shared = np.isfinite(floor) & (found.coefficient < 1 - 1e-9)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        variance = (floor + slope * truth + sampling * truth * (1 - truth)) * (1 - found.coefficient)
-        squares = (np.concatenate([cohort.shares for cohort in cohorts]) - fitted) ** 2 / variance
-    total = np.bincount(found.cohort[shared], squares[shared], len(cohorts))
-    degrees = np.bincount(found.cohort[shared], minlength=len(cohorts))
-    return np.where(degrees > 0, np.asarray(stats.chi2.sf(total, np.maximum(degrees, 1))), np.nan)
-
-
-def _notes(pools: Sequence[Pool], found: Shares) -> list[str]:
-    notes = []
-    for shape in {pool.metric.metric_hash: pool.metric.shape for pool in pools}.values():
-        if isinstance(shape, Flag):
-            notes.append(f"An install that recorded nothing counts as {'yes' if shape.absent else 'no'}.")
-        if isinstance(shape, Choice) and shape.absent is not None:
-            notes.append(f"An install that recorded nothing counts as {shape.absent}.")
+def _notes(found: Shares) -> list[str]:
     missing = int(np.isnan(found.estimate).sum())
-    if missing:
-        notes.append(f"{missing} of {len(found.estimate)} answers were asked of nobody who reported.")
-    return notes
+    return [f"{missing} of {len(found.estimate)} answers were asked of nobody who reported."] if missing else []

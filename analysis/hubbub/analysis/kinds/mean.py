@@ -9,29 +9,30 @@ for the one and on the careful side for the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
 
-from hubbub.analysis.estimation.cells import Pool
 from hubbub.analysis.estimation.intervals import score_interval
 from hubbub.analysis.estimation.shares import shares
-from hubbub.analysis.kinds.rows import Columns, assemble, require_same_shape
+from hubbub.analysis.kinds.kind import Goal, Kind, Pools
+from hubbub.analysis.kinds.rows import Columns, assemble, average_installs, cohorts_of, require_same_shape
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import NUMBER, Decoding, Diagnostics
+from hubbub.protocol.channel import Noise
 from hubbub.protocol.kinds import Mean
 
 
-def decode_mean(pools: Sequence[Pool], options: Options) -> Decoding:
+def decode_mean(pools: Pools, candidates: Sequence[str], options: Options) -> Decoding:
     require_same_shape(pools)
     shape = pools[0].metric.shape
     assert isinstance(shape, Mean)
     low_end, span = float(shape.low), float(shape.high - shape.low)
-    found = shares(pools, [[[0]] for _ in pools], 1, "population")
+    found = shares(cohorts_of(pools), [[0] for _ in pools], 1, finite=0.0)
     low, high = score_interval(found.estimate, found.variance, options.confidence)
-    installs = sum(pool.reports / max(len(pool.epochs), 1) for pool in pools)
     # The mean, and the sum over the installs of an average epoch.
-    factor = np.array([1.0, installs])
+    factor = np.array([1.0, average_installs(pools)])
     rows = Columns(
         values=["mean", "sum"],
         roles=[NUMBER, NUMBER],
@@ -42,7 +43,7 @@ def decode_mean(pools: Sequence[Pool], options: Options) -> Decoding:
         p_value=np.full(2, np.nan),
         best_guess=factor * (low_end + span * np.clip(found.estimate, 0, 1)),
     )
-    gain = min(pool.cohorts[0].wire.gain for pool in pools)
+    gain = min(pool.cohorts[0].noise.gain for pool in pools)
     return assemble(
         pools,
         options,
@@ -68,3 +69,29 @@ def _notes(shape: Mean, options: Options) -> list[str]:
     if options.estimand == "reporting":
         notes.append("The interval is exact if all installs hold the same number, and wider than needed otherwise.")
     return notes
+
+
+def _unit_variance(shape: Mean, noise: Noise, share: float, strings: int) -> float:
+    """Of a population, where the number lies in the middle of its range: the worst place."""
+    q, p = float(noise.q_star), float(noise.p_star)
+    ones = (p + q) / 2
+    return ones * (1 - ones) / (q - p) ** 2
+
+
+def _planned(given: Mapping[str, int], strings: int) -> Mean:
+    return Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0))
+
+
+MEAN: Kind[Mean] = Kind(
+    decode=decode_mean,
+    unit_variance=_unit_variance,
+    planned=_planned,
+    toml=lambda shape: "low = 0\nhigh = 1\nabsent = 0",
+    goal=Goal(
+        what="a difference",
+        of="of the range",
+        by="a difference as a share of the range",
+        none=0.5,
+        counts_holders=False,
+    ),
+)

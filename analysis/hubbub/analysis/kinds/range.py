@@ -1,72 +1,82 @@
-"""Decoding a `range`: cells of the range, quantiles, and the whole distribution behind them."""
+"""Ranges: cells of the range, quantiles, and the whole distribution behind them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-from scipy import stats
 
-from hubbub.analysis.estimation.cells import Pool
+from hubbub.analysis.arrays import Array
+from hubbub.analysis.distribution import Distribution
+from hubbub.analysis.estimation import misfit
+from hubbub.analysis.estimation.cells import finite_population
 from hubbub.analysis.estimation.intervals import exceeded_with, normal_interval
-from hubbub.analysis.estimation.shares import finite_population, normal_p_value
-from hubbub.analysis.estimation.tree import Tree
-from hubbub.analysis.kinds.categorical import odd_ones
+from hubbub.analysis.estimation.selection import normal_p_value
+from hubbub.analysis.estimation.tree import Levels
+from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
 from hubbub.analysis.kinds.rows import Columns, assemble, require_same_shape
+from hubbub.analysis.kinds.variances import bit_variance, tree_gain
 from hubbub.analysis.options import Options
-from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, Array, Decoding, Diagnostics
+from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, Decoding, Diagnostics
+from hubbub.protocol.channel import Noise
 from hubbub.protocol.kinds import Range
 
 _MOST_ROWS = 64
 
 
-def decode_distribution(pools: Sequence[Pool], options: Options) -> Decoding:
+def decode_range(pools: Pools, candidates: Sequence[str], options: Options) -> Decoding:
     require_same_shape(pools)
     shape = pools[0].metric.shape
     assert isinstance(shape, Range)
-    definitions = [pool.cohorts for pool in pools]
-    tree = Tree.of(shape, definitions, finite_population(pools, options.estimand), options.confidence)
-    rows = _rows(tree, options)
-    # Evenly wide cells are all alike to a forger.
-    pull = tree.pull(list(options.ranges) or _cells(tree)[:1], [pool.cohorts[0].wire for pool in pools])
-    levels = _level_p_values(tree)
+    levels = Levels.of(shape.branching, [pool.cohorts for pool in pools])
+    finite = finite_population(pools, options.estimand)
+    distribution = Distribution.of(levels, float(shape.low), float(shape.high), finite, options.confidence)
+    rows = _rows(distribution, shape.unit, options)
     tests = max(1, sum(role == ANSWER for role in rows.roles))
     return assemble(
         pools,
         options,
         rows,
-        diagnostics=Diagnostics(
-            cohort_p=levels,
-            odd_cohorts=odd_ones(levels),
-            indistinguishable=(),
-            rank=shape.num_leaves if tree.levels.identified else 0,
-            num_columns=shape.num_leaves,
-            attack_radius=options.fake_share * pull,
-            fake_share=options.fake_share,
-            hidden_heavy_share=0.0,
-        ),
-        noise_floor=_floor(tree, tests, options) if not options.ranges else np.nan,
-        notes=_notes(tree),
-        tree=tree,
+        diagnostics=_diagnostics(pools, distribution, options),
+        noise_floor=_floor(distribution, tests, options) if not options.ranges else np.nan,
+        notes=_notes(levels),
+        distribution=distribution,
         answered_only=options.exclude_absent,
     )
 
 
-def _rows(tree: Tree, options: Options) -> Columns:
+def _diagnostics(pools: Pools, distribution: Distribution, options: Options) -> Diagnostics:
+    levels = distribution.levels
+    level_p = misfit.of_levels(levels, distribution.leaves, distribution.best_guess)
+    # Evenly wide cells are all alike to a forger.
+    asked = distribution.queries(options.ranges or _cells(distribution)[:1])
+    attack_gain = levels.attack_gain(asked, [pool.cohorts[0].noise for pool in pools])
+    return Diagnostics(
+        cohort_p=level_p,
+        odd_cohorts=misfit.misfitting_cohorts(level_p),
+        indistinguishable=(),
+        rank=distribution.num_leaves if levels.identified else 0,
+        num_columns=distribution.num_leaves,
+        attack_radius=options.fake_share * attack_gain,
+        fake_share=options.fake_share,
+        hidden_heavy_share=0.0,
+    )
+
+
+def _rows(distribution: Distribution, unit: str, options: Options) -> Columns:
     """The ranges asked for, or the finest level of at most 64 cells; `absent`; quantiles of those who answered."""
-    cells = list(options.ranges) or _cells(tree)
-    of = "answered" if options.exclude_absent else "all"
-    shown = tree.shares(cells, of=of)
-    null = tree.shares_if_empty(cells)
-    guess = tree.sums(tree.best_guess, cells)
-    answered = float(tree.best_guess.sum())
-    unit = f" {tree.shape.unit}" if tree.shape.unit else ""
-    names = [f"[{low:g}, {high:g}){unit}" for low, high in cells]
-    absent = _absent(tree, options)
-    quantiles = tree.quantiles(list(options.quantiles))
+    cells = list(options.ranges) or _cells(distribution)
+    shown = distribution.shares(cells, of="answered" if options.exclude_absent else "all")
+    null = distribution.shares_if_empty(cells)
+    guess = distribution.sums(distribution.best_guess, cells)
+    answered = float(distribution.best_guess.sum())
+    names = [f"[{low:g}, {high:g}){f' {unit}' if unit else ''}" for low, high in cells]
+    absent = _absent(distribution, options)
+    quantiles = distribution.quantiles(list(options.quantiles))
     show_absent = 0 if options.exclude_absent else 1
-    every = tree.sums(tree.leaves, cells)
+    every = distribution.sums(distribution.leaves, cells)
     return Columns(
         values=[*names, *["absent"] * show_absent, *(f"quantile {q:g}" for q in options.quantiles)],
         roles=[*[ANSWER] * len(cells), *[ABSENT] * show_absent, *[NUMBER] * len(options.quantiles)],
@@ -91,49 +101,50 @@ def _rows(tree: Tree, options: Options) -> Columns:
     )
 
 
-def _cells(tree: Tree) -> list[tuple[float, float]]:
-    width = tree.shape.branching
-    while width * tree.shape.branching <= min(_MOST_ROWS, tree.shape.num_leaves):
-        width *= tree.shape.branching
-    edges = tree.edges()[:: tree.shape.num_leaves // width]
+def _cells(distribution: Distribution) -> list[tuple[float, float]]:
+    width = distribution.levels.branching
+    while width * distribution.levels.branching <= min(_MOST_ROWS, distribution.num_leaves):
+        width *= distribution.levels.branching
+    edges = distribution.edges()[:: distribution.num_leaves // width]
     return [(float(a), float(b)) for a, b in pairwise(edges)]
 
 
-def _absent(tree: Tree, options: Options) -> tuple[Array, Array, Array, Array]:
-    whole = tree.shares([(float(tree.shape.low), float(tree.shape.high))], of="all")
+def _absent(distribution: Distribution, options: Options) -> tuple[Array, Array, Array, Array]:
+    whole = distribution.shares([(distribution.low, distribution.high)], of="all")
     absent = 1 - whole.estimate
     return absent, whole.std_error, *normal_interval(absent, whole.std_error, options.confidence)
 
 
-def _floor(tree: Tree, tests: int, options: Options) -> float:
+def _floor(distribution: Distribution, tests: int, options: Options) -> float:
     """All cells of a level have the same noise but for the shares around them."""
-    return float(tree.shares_if_empty(_cells(tree)[:1])[0]) * exceeded_with(options.alpha / tests)
+    return float(distribution.shares_if_empty(_cells(distribution)[:1])[0]) * exceeded_with(options.alpha / tests)
 
 
-def _level_p_values(tree: Tree) -> Array:
-    """Chi-square of each level's counts against the joint fit, with the moments its residuals really have
-    (Satterthwaite 1946): the fit follows a level's own counts in some directions and not in others."""
-    levels = tree.levels
-    p_values = np.full(len(levels.levels), np.nan)
-    if not levels.identified or sum(level.reports > 0 for level in levels.levels) < 2:
-        return p_values
-    for level, cells in enumerate(levels.levels):
-        if not cells.reports:
-            continue
-        width = len(cells.shares)
-        fitted = tree.leaves.reshape(width, -1).sum(axis=1)
-        guess = tree.best_guess.reshape(width, -1).sum(axis=1)
-        variance = cells.floor + cells.slope * guess + cells.sampling * guess * (1 - guess)
-        left, count = levels.residual_parts(level)
-        mean, spread = float(np.sum(count * left)), float(np.sum(count * left**2))
-        if mean > 1e-6:
-            squares = float(np.sum((cells.shares - fitted) ** 2 / variance))
-            p_values[level] = float(stats.chi2.sf(squares * mean / spread, mean**2 / spread))
-    return p_values
-
-
-def _notes(tree: Tree) -> list[str]:
-    if not tree.levels.identified:
+def _notes(levels: Levels) -> list[str]:
+    if not levels.identified:
         return ["No report came from the finest level: the cells cannot be told apart."]
-    empty = [i for i, level in enumerate(tree.levels.levels) if not level.reports]
+    empty = [i for i, level in enumerate(levels.levels) if not level.reports]
     return [f"No report came from level{'s' * (len(empty) > 1)} {', '.join(map(str, empty))}."] if empty else []
+
+
+def _unit_variance(shape: Range, noise: Noise, share: float, strings: int) -> float:
+    levels = shape.num_levels
+    own = levels * (bit_variance(noise, share) + share * (1 - share))
+    return own * tree_gain(shape.branching, levels) - share * (1 - share)
+
+
+def _planned(given: Mapping[str, int], strings: int) -> Range:
+    return Range(low=Fraction(0), high=Fraction(1), num_leaves=given["num_leaves"], branching=given["branching"])
+
+
+RANGE: Kind[Range] = Kind(
+    decode=decode_range,
+    unit_variance=_unit_variance,
+    planned=_planned,
+    toml=lambda shape: f"low = 0\nhigh = 1\nnum_leaves = {shape.num_leaves}\nbranching = {shape.branching}",
+    plan_options=(
+        PlanOption("num_leaves", 256, "range (default: 256)"),
+        PlanOption("branching", 4, "range (default: 4)"),
+    ),
+    has_ranges=True,
+)

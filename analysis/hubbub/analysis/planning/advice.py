@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, exp, inf, log
+from math import ceil, inf
 
 from scipy import stats
 
-from hubbub.analysis.planning.plan import Plan, bit_variance, installs_for, share_for
+from hubbub.analysis.planning.plan import Plan, installs_for, share_for
 from hubbub.protocol.channel import KaryChannel, Noise
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.kinds import String
-from hubbub.protocol.noise import rappor_noise
 from hubbub.protocol.registry import Registry
-
-CELLS_PER_STRING = 20
-"""Cells for each string expected: the variance then inflates by 1/19 at most."""
-
-RAPPOR_HASHES = 2
-RAPPOR_P = 0.5
-
-
-def string_shape(strings: int) -> String:
-    """One hash, 64 bits (3 % above the best), and cohorts enough for the strings expected, at least 16."""
-    cohorts = max(16, CELLS_PER_STRING * strings / 64)
-    return String(num_bits=64, num_hashes=1, num_cohorts=min(65_536, 1 << ceil(cohorts - 1).bit_length()))
 
 
 def channel_in_words(noise: Noise) -> str:
@@ -33,38 +19,6 @@ def channel_in_words(noise: Noise) -> str:
     if isinstance(noise.permanent, KaryChannel):
         return f"one category of {noise.permanent.categories}: the truth arrives with {float(high):.3f}"
     return f"bits: a 1 arrives as 1 with q* = {float(high):.4f}, a 0 with p* = {float(low):.4f}"
-
-
-@dataclass(frozen=True, slots=True)
-class Rappor:
-    """RAPPOR's mechanism, two hashes and p = 1/2 as published, tuned to given epsilons."""
-
-    prob_f: float
-    prob_p: float
-    prob_q: float
-    unit_variance: float
-
-
-def rappor_at(epsilon_one_report: float, epsilon_permanent: float) -> Rappor:
-    """f spends the permanent epsilon; q is then as large as one report allows. n Var is of a string near share 0."""
-    f = 2 / (1 + exp(epsilon_permanent / (2 * RAPPOR_HASHES)))
-    low, high = RAPPOR_P, 1.0
-    for _ in range(50):
-        q = (low + high) / 2
-        noise = _rappor(f, q)
-        over = RAPPOR_HASHES * _log_odds(noise) > epsilon_one_report
-        low, high = (low, q) if over else (q, high)
-    noise = _rappor(f, low)
-    return Rappor(f, RAPPOR_P, low, bit_variance(noise, 0.0) / RAPPOR_HASHES)
-
-
-def _rappor(f: float, q: float) -> Noise:
-    return rappor_noise(Fraction(f), Fraction(RAPPOR_P), Fraction(max(q, RAPPOR_P + 1e-6)))
-
-
-def _log_odds(noise: Noise) -> float:
-    q, p = float(noise.q_star), float(noise.p_star)
-    return log(q * (1 - p) / (p * (1 - q)))
 
 
 # --- slots --------------------------------------------------------------------------------------------------------

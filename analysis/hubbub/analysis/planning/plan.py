@@ -3,7 +3,7 @@
 An answer held by a share of the installs is *seen* when its estimate passes the line that noise alone would pass with
 probability alpha / 2, shared out over all values looked at (Bonferroni). Its standard error comes from the exact
 channels that a registry with these epsilons would get, so the plan and the client cannot disagree. Every formula is of
-one epoch and checked against exact tallies (tests/analysis/test_plan.py); docs/planning.md derives them.
+one epoch and checked against exact tallies (tests/analysis/planning/test_plan.py); docs/planning.md derives them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from math import inf, sqrt
 
 from scipy import stats
 
+from hubbub.analysis.kinds import kind_of
+from hubbub.analysis.kinds.kind import Goal
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.channel import Noise
 from hubbub.protocol.invalid import require
-from hubbub.protocol.kinds import Histogram, Mean, Range, String
 from hubbub.protocol.shape import Shape
 
 MOST_INSTALLS = 10**12
@@ -65,9 +66,7 @@ class Plan:
             yield f"values must be at least 1, got {self.values}"
         if self.strings < 0:
             yield f"strings must be at least 0, got {self.strings}"
-        if isinstance(self.shape, String) and self.strings >= self.shape.num_bits * self.shape.num_cohorts:
-            cells = self.shape.num_bits * self.shape.num_cohorts
-            yield f"strings must be below num_bits x num_cohorts = {cells}, got {self.strings}"
+        yield from kind_of(self.shape.kind).plan_problems(self.shape, self.strings)
 
     @property
     def noise(self) -> Noise:
@@ -85,8 +84,12 @@ class Plan:
     @property
     def line(self) -> float:
         """The estimate from which an answer counts as seen."""
-        none = 0.5 if isinstance(self.shape, Mean) else 0.0
-        return float(stats.norm.isf(self.alpha / (2 * self.values))) * self.std_error(none)
+        return float(stats.norm.isf(self.alpha / (2 * self.values))) * self.std_error(self.goal.none)
+
+    @property
+    def goal(self) -> Goal:
+        """What is looked for."""
+        return kind_of(self.shape.kind).goal
 
 
 @lru_cache(maxsize=256)  # exact, so slow; a search asks for the same one again and again
@@ -94,62 +97,9 @@ def _best_noise(shape: Shape, epsilon_one_report: Fraction, epsilon_permanent: F
     return shape.best_noise(epsilon_one_report, epsilon_permanent)
 
 
-# --- variances ----------------------------------------------------------------------------------------------------
-
-
 def unit_variance(shape: Shape, noise: Noise, share: float, strings: int = 0) -> float:
     """n times the variance of the estimated share of an answer that this share of n installs holds."""
-    match shape:
-        case String():
-            return _string_variance(shape, noise, share, strings)
-        case Mean():
-            # Of a population, where the number lies in the middle of its range: the worst place.
-            q, p = float(noise.q_star), float(noise.p_star)
-            ones = (p + q) / 2
-            return ones * (1 - ones) / (q - p) ** 2
-        case Histogram():
-            asked = shape.num_buckets / shape.buckets_per_report
-            return asked * bit_variance(noise, share) + (asked - 1) * share * (1 - share)
-        case Range():
-            levels = shape.num_levels
-            own = levels * (bit_variance(noise, share) + share * (1 - share))
-            return own * tree_gain(shape.branching, levels) - share * (1 - share)
-        case _:
-            return bit_variance(noise, share)
-
-
-def bit_variance(noise: Noise, share: float) -> float:
-    """n Var of the share behind one bit: p*(1 - p*)/(q* - p*)**2 + share (1 - p* - q*)/(q* - p*)."""
-    q, p = float(noise.q_star), float(noise.p_star)
-    return p * (1 - p) / (q - p) ** 2 + share * (1 - p - q) / (q - p)
-
-
-def _string_variance(shape: String, noise: Noise, share: float, strings: int) -> float:
-    """A string is seen at its h positions of k; of all other strings the share h/k falls there too, by chance.
-
-    So a position is set for `share + (1 - share) h/k` of the installs, which is solved for the share: (1 - h/k)**-2 is
-    the price of few bits. Several strings in one system of m k equations inflate by 1/(1 - strings/(m k)). A single bit
-    is a position of two.
-    """
-    hashes, bits = (shape.num_hashes, shape.num_bits) if shape.num_bits > 1 else (1, 2)
-    background = hashes / bits
-    own = bit_variance(noise, share + (1 - share) * background) / (hashes * (1 - background) ** 2)
-    return own / (1 - strings / (shape.num_bits * shape.num_cohorts))
-
-
-def tree_gain(branching: int, levels: int) -> float:
-    """The variance of a leaf by least squares over the whole tree, in units of one node's own variance.
-
-    All levels see every contrast between siblings of a level above them, each at B times the variance of the one
-    before (Hay, Rastogi, Miklau, Suciu 2010, solved level by level): contrasts of level l have precision
-    1 + 1/B + ... over the levels from l down, and reach a leaf divided by B for each level between.
-    """
-    found = 0.0
-    for level in range(1, levels + 1):
-        precision = sum(float(branching) ** (level - deeper) for deeper in range(level, levels + 1))
-        found += (1 - 1 / branching) / (precision * float(branching) ** (2 * (levels - level)))
-    whole = sum(float(branching) ** -level for level in range(1, levels + 1))
-    return found + 1 / (whole * float(branching) ** (2 * levels))
+    return kind_of(shape.kind).unit_variance(shape, noise, share, strings)
 
 
 # --- the four unknowns --------------------------------------------------------------------------------------------
@@ -158,7 +108,7 @@ def tree_gain(branching: int, levels: int) -> float:
 def power_of(plan: Plan) -> float:
     """How likely an answer with this share is seen. Fewer than ten holders are never promised to be: the normal law,
     by which all of this is reckoned, does not reach so far."""
-    if plan.share * plan.reports < FEWEST_HOLDERS and not isinstance(plan.shape, Mean):
+    if plan.share * plan.reports < FEWEST_HOLDERS and plan.goal.counts_holders:
         return 0.0
     return float(stats.norm.sf((plan.line - plan.share) / plan.std_error()))
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hubbub.analysis.optional import need
-from hubbub.analysis.result import NUMBER, Decoding, epoch_span
+from hubbub.analysis.result import ANSWER, NUMBER, Decoding, epoch_span
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
 
@@ -25,20 +25,19 @@ MOST_BARS = 30
 
 def decoding_chart(decoding: Decoding) -> Any:
     """The picture that suits a result."""
-    if decoding.tree is not None:
+    if decoding.distribution is not None:
         return cdf_chart(decoding)
-    if decoding.kind == "mean":
-        return _bars(decoding, [0], f"mean{_unit(decoding)}", percent=False)
+    row = decoding.leading_row
+    if not decoding.has_shares and row is not None:
+        return _bars(decoding, [row], f"{decoding.values[row]}{_unit(decoding)}", percent=False)
     return bar_chart(decoding)
 
 
 def bar_chart(decoding: Decoding, most: int = MOST_BARS) -> Any:
     """A bar for each value with its interval; a dashed line where noise begins to look like something."""
     rows = [i for i, role in enumerate(decoding.roles) if role != NUMBER and np.isfinite(decoding.estimate[i])]
-    if decoding.kind == "string" or len(rows) > most:
-        answers = [i for i in rows if decoding.roles[i] == "answer"]
-        answers.sort(key=lambda i: -float(decoding.estimate[i]))
-        rows = answers[:most] + [i for i in rows if decoding.roles[i] != "answer"]
+    if decoding.is_open or len(rows) > most:
+        rows = decoding.largest_answers(most) + [i for i in rows if decoding.roles[i] != ANSWER]
     whom = "installs that answered" if decoding.of == "answered" else "installs"
     return _bars(decoding, rows, f"share of {whom}", percent=True)
 
@@ -79,12 +78,13 @@ def _bars(decoding: Decoding, rows: Sequence[int], axis: str, *, percent: bool) 
 
 def cdf_chart(decoding: Decoding) -> Any:
     """The share of answers below each number, with its band, and the quartiles' place."""
-    if decoding.tree is None:
+    distribution = decoding.distribution
+    if distribution is None:
         raise Invalid([f"a distribution needs a range metric, {decoding.metric} is a {decoding.kind}"])
     alt = _altair()
-    band = decoding.tree.cdf()
-    where = np.searchsorted(decoding.tree.edges(), band.points)
-    smooth = decoding.tree.distribution()[np.minimum(where, decoding.tree.shape.num_leaves)]
+    band = distribution.cdf()
+    where = np.searchsorted(distribution.edges(), band.points)
+    smooth = distribution.best_guess_cdf()[np.minimum(where, distribution.num_leaves)]
     data = [
         {
             "x": float(x),
@@ -183,7 +183,7 @@ def png_of(spec: str) -> bytes:
 def _finished(chart: Any, decoding: Decoding, *, height: Any, subtitle: str = "") -> Any:
     alt = _altair()
     percent = f"{100 * decoding.confidence:g} % intervals ({decoding.estimand})"
-    dashed = "; dashed: noise floor" if decoding.tree is None and np.isfinite(decoding.noise_floor) else ""
+    dashed = "; dashed: noise floor" if decoding.distribution is None and np.isfinite(decoding.noise_floor) else ""
     when = ", ".join(part for part in (epoch_span(decoding.epochs), f"{decoding.num_reports:,} reports") if part)
     facts = f"{subtitle}; {percent}" if subtitle else f"{when}; {percent}{dashed}"
     title = alt.Title(decoding.metric, subtitle=facts)
@@ -208,11 +208,10 @@ def _unit(decoding: Decoding) -> str:
 
 
 def _telling(decodings: Sequence[Decoding]) -> str:
-    """A distribution's middle, a mean's mean; of answers the largest over all epochs, which need not be in each."""
-    if decodings[0].tree is not None:
-        numbers = [v for v, role in zip(decodings[0].values, decodings[0].roles, strict=True) if role == NUMBER]
-        if numbers:
-            return numbers[len(numbers) // 2]
+    """A distribution's middle, a mean's mean; of shares the largest over all epochs, which need not be in each."""
+    row = decodings[0].leading_row
+    if row is not None and decodings[0].roles[row] == NUMBER:
+        return decodings[0].values[row]
     common = [value for value in decodings[0].values if all(value in decoding.values for decoding in decodings)]
     if not common:
         raise Invalid([f"the epochs of {decodings[0].metric} share no value to draw over time"])
@@ -229,4 +228,4 @@ def _row(decoding: Decoding, value: str) -> int:
 def _label(decoding: Decoding, i: int) -> str:
     """Two rows of one name would share a bar: a string called `other` is quoted beside the row of all others."""
     value, role = decoding.values[i], decoding.roles[i]
-    return f'"{value}"' if role == "answer" and value in decoding.roles else value
+    return f'"{value}"' if role == ANSWER and value in decoding.roles else value

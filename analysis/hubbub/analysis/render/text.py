@@ -1,33 +1,25 @@
-"""Tables for people, tidy rows for programs. Shares are shares here, and percent only where a person reads them."""
+"""Tables and words for people. Shares are shares elsewhere, and percent only where a person reads them."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from math import log10
 
 import numpy as np
 
-from hubbub.analysis.columns import COLUMNS, NUMBER, epoch_span
-from hubbub.analysis.optional import need
+from hubbub.analysis.comparison import Comparison
 from hubbub.analysis.render.terminal import PLAIN, Style
+from hubbub.analysis.result import NUMBER, Decoding, epoch_span
 
-if TYPE_CHECKING:  # a decoding shows itself in notebooks by means of this module, so it comes first
-    from hubbub.analysis.compare import Comparison
-    from hubbub.analysis.result import Decoding
-
-FORMATS = ("table", "csv", "json", "parquet", "rappor")
 SHOWN = 50
 Show = Callable[[float], str]
 
 
 def table(decoding: Decoding, most: int = SHOWN, style: Style = PLAIN) -> str:
     """What a person reads: what was found, how sure that is, and what cannot be said."""
-    rows = shown(decoding, most)
-    header, *lines = _aligned(_header(decoding), [cells(decoding, i) for i in rows])
+    rows = decoding.top_rows(most)
+    header, *lines = text_table(_header(decoding), [cells(decoding, i) for i in rows], left=(0, 5))
     untold = [not decoding.detected[i] and not np.isnan(decoding.p_adjusted[i]) for i in rows]
     lines = [style.faint(line) if faint else line for line, faint in zip(lines, untold, strict=True)]
     lines = [style.bold(_title(decoding)), "", header, *lines, "", *_hidden(decoding, most), *remarks(decoding)]
@@ -43,18 +35,6 @@ def _title(decoding: Decoding) -> str:
 
 def _header(decoding: Decoding) -> list[str]:
     return ["value", "estimate", f"{100 * decoding.confidence:g} % interval", "installs", "best guess", ""]
-
-
-def shown(decoding: Decoding, most: int) -> list[int]:
-    """Kinds with a natural order keep it; strings and long lists show what was detected, the largest first."""
-    if decoding.kind in ("range", "mean", "flag") or (decoding.kind != "string" and len(decoding) <= most):
-        return list(range(len(decoding)))
-    largest = np.argsort(-np.nan_to_num(decoding.estimate, nan=-np.inf), kind="stable")
-    first = [int(i) for i in largest if decoding.roles[i] == "answer"]
-    detected = decoding.detected  # of all rows at once: asked for row by row, a million would take minutes
-    found = [i for i in first if detected[i]][:most]
-    rest = [i for i in first if not detected[i]][: max(0, min(most - len(found), 10))]
-    return found + rest + [i for i, role in enumerate(decoding.roles) if role != "answer"]
 
 
 def cells(decoding: Decoding, i: int) -> list[str]:
@@ -84,7 +64,7 @@ def verdict(decoding: Decoding, i: int) -> str:
 
 
 def _hidden(decoding: Decoding, most: int) -> list[str]:
-    hidden = len(decoding) - len(shown(decoding, most))
+    hidden = len(decoding) - len(decoding.top_rows(most))
     are = "value is" if hidden == 1 else "values are"
     return [f"{hidden:,} more {are} not shown; --format csv has them all."] if hidden else []
 
@@ -104,7 +84,7 @@ def remarks(decoding: Decoding) -> list[str]:
         )
     found = decoding.diagnostics
     unit = f" {decoding.unit}" if decoding.unit else ""
-    radius = f"{found.attack_radius:.4g}{unit}" if decoding.kind == "mean" else percent(found.attack_radius)
+    radius = percent(found.attack_radius) if decoding.has_shares else f"{found.attack_radius:.4g}{unit}"
     if found.fake_share:
         found_out.append(
             f"If {percent(found.fake_share)} of the reports were fake, an estimate could be off by {radius}."
@@ -120,7 +100,9 @@ def comparison_table(comparison: Comparison, most: int = SHOWN, style: Style = P
     after = comparison.after
     unit = f", in {after.unit}" if after.unit else ""
     order = compared(comparison, most)
-    header, *rows = _aligned(comparison_header(comparison), [comparison_cells(comparison, i) for i in order])
+    header, *rows = text_table(
+        comparison_header(comparison), [comparison_cells(comparison, i) for i in order], left=(0, 5)
+    )
     lines = [row if comparison.changed[i] else style.faint(row) for i, row in zip(order, rows, strict=True)]
     note = "The two sides are taken as independent: variances add."
     return "\n".join([style.bold(f"{after.metric} ({after.kind}{unit})"), "", header, *lines, "", note])
@@ -159,7 +141,7 @@ def html_table(decoding: Decoding, most: int = SHOWN) -> str:
     def row(cells: Iterable[str], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
-    body = "".join(row(cells(decoding, i), "td") for i in shown(decoding, most))
+    body = "".join(row(cells(decoding, i), "td") for i in decoding.top_rows(most))
     notes = "".join(f"<li>{escape(remark)}</li>" for remark in [*_hidden(decoding, most), *remarks(decoding)])
     return (
         f"<table><caption>{escape(_title(decoding))}</caption><thead>{row(_header(decoding), 'th')}</thead>"
@@ -167,97 +149,35 @@ def html_table(decoding: Decoding, most: int = SHOWN) -> str:
     )
 
 
-def to_csv(tables: Sequence[Decoding] | Sequence[Comparison]) -> str:
-    """A row for each value of each table, under one header. Shares are between 0 and 1; what is not known is empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    for place, columns in enumerate(table.columns() for table in tables):
-        if place == 0:
-            writer.writerow(columns)
-        for row in zip(*columns.values(), strict=True):
-            writer.writerow([_csv_cell(cell) for cell in row])
-    return out.getvalue()
+# --- words and tables that are not only of decodings ----------------------------------------------------------------
 
 
-def to_json(decodings: Sequence[Decoding]) -> str:
-    """One object for each metric: the facts of the whole, then the rows."""
-    return json.dumps([_json_of(decoding) for decoding in decodings], indent=1, ensure_ascii=False) + "\n"
+def text_table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    left: Collection[int] = (0,),
+    longest: int = 40,
+    widths: Sequence[int] = (),
+    gap: str = "  ",
+) -> list[str]:
+    """A line for the header and for each row: columns side by side, those of `left` to the left, numbers to the right.
 
-
-def comparisons_to_json(comparisons: Sequence[Comparison]) -> str:
-    """Tidy rows of all comparisons: after minus before."""
-    rows = [
-        dict(zip(columns, cells, strict=True))
-        for columns in (comparison.columns() for comparison in comparisons)
-        for cells in zip(*columns.values(), strict=True)
-    ]
-    return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
-
-
-def write_parquet(decodings: Sequence[Decoding], path: str) -> None:
-    """The rows of `to_csv` as a Parquet file, with types. Needs `hubbub[parquet]`."""
-    pa, pq = need("pyarrow", "'hubbub[parquet]'"), need("pyarrow.parquet", "'hubbub[parquet]'")
-    kinds = {"metric": pa.string(), "epochs": pa.string(), "value": pa.string(), "detected": pa.bool_()}
-    kinds["num_reports"] = pa.int64()
-    schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in COLUMNS])
-    tables = [pa.table(decoding.columns(), schema=schema) for decoding in decodings]
-    pq.write_table(pa.concat_tables(tables), path)
-
-
-def _json_of(decoding: Decoding) -> dict[str, Any]:
-    found = decoding.diagnostics
-    return {
-        "metric": decoding.metric,
-        "kind": decoding.kind,
-        "unit": decoding.unit,
-        "epochs": list(decoding.epochs),
-        "estimand": decoding.estimand,
-        "of": decoding.of,
-        "confidence": decoding.confidence,
-        "correction": decoding.correction,
-        "num_reports": decoding.num_reports,
-        "noise_floor": _plain(decoding.noise_floor),
-        "notes": list(decoding.notes),
-        "diagnostics": {
-            "cohort_p": [_plain(p) for p in found.cohort_p],
-            "odd_cohorts": list(found.odd_cohorts),
-            "indistinguishable": [list(group) for group in found.indistinguishable],
-            "rank": found.rank,
-            "num_columns": found.num_columns,
-            "fake_share": found.fake_share,
-            "attack_radius": found.attack_radius,
-            "hidden_heavy_share": found.hidden_heavy_share,
-        },
-        "rows": [{"role": role, **row} for role, row in zip(decoding.roles, decoding.rows(), strict=True)],
-    }
-
-
-def _plain(number: float) -> float | None:
-    return float(number) if np.isfinite(number) else None
-
-
-def _csv_cell(cell: Any) -> Any:
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    return "" if cell is None else cell
-
-
-def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns side by side: names to the left, numbers to the right."""
-    printed = [[_printable(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[i]) for row in printed) for i in range(len(header))]
-    last = len(header) - 1
+    A cell may hold anything: what is longer than `longest` is cut, and a terminal gets no control characters. Columns
+    are as wide as their widest cell, unless `widths` say so beforehand: for a table that is written as it grows.
+    """
+    printed = [[_printable(cell, longest) for cell in row] for row in (header, *rows)]
+    widths = widths or [max(len(row[i]) for row in printed) for i in range(len(header))]
     return [
-        "  ".join(
-            cell.ljust(width) if i in (0, last) else cell.rjust(width)
+        gap.join(
+            cell.ljust(width) if i in left else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in printed
     ]
 
 
-def _printable(text: str, longest: int = 40) -> str:
-    """A candidate may hold anything; a terminal gets no control characters from it."""
+def _printable(text: str, longest: int) -> str:
     plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return plain if len(plain) <= longest else plain[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
@@ -278,3 +198,17 @@ def number(value: float) -> str:
 
 def _count(installs: float) -> str:
     return f"{installs:,.0f}" if np.isfinite(installs) else ""
+
+
+def short_percent(share: float) -> str:
+    """With two digits that say something, however small the share."""
+    digits = max(0, 1 - int(log10(share * 100) // 1)) if share > 0 else 0
+    return f"{share * 100:.{min(digits, 8)}f} %"
+
+
+def short_number(number: float) -> str:
+    """As many installs as one would say aloud: `12,000`, `1.23 M`, `4 billion`."""
+    for size, name in ((1e9, " billion"), (1e6, " M"), (1e4, ",000")):
+        if number >= size:
+            return f"{number / 1e3:,.0f}{name}" if name == ",000" else f"{number / size:.3g}{name}"
+    return f"{number:,.0f}"

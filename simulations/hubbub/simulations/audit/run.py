@@ -15,6 +15,7 @@ from typing import Any
 
 from scipy import stats
 
+from hubbub.analysis.render.text import text_table
 from hubbub.client.respond import Random, respond
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
@@ -23,7 +24,6 @@ from hubbub.simulations.audit.draws import DrawAudit, Respond
 from hubbub.simulations.audit.evidence import ALPHA, STRAY, Finding
 from hubbub.simulations.audit.transcripts import ClientAudit
 from hubbub.simulations.progress import NamedProgress
-from hubbub.simulations.text_table import text_table
 
 TRIALS = 1_000_000
 FEWEST_TRIALS = 10_000
@@ -137,7 +137,7 @@ _WIDTHS = (16, 32, 9, 9, 9, 10, 11)
 def table(audit: Audit) -> str:
     """For people: each claim once, with the direction that came closest to it; every failure in full."""
     findings = list(_closest(audit.findings))
-    header, *lines = text_table([_HEADER, *map(_cells, findings)], left=(0, 1), widths=_WIDTHS, gap="")
+    header, *lines = text_table(_HEADER, map(_cells, findings), left=(0, 1), widths=_WIDTHS, gap="")
     marked = [line + "  FAILS" * bool(finding.failure) for line, finding in zip(lines, findings, strict=True)]
     return "\n".join([header, *marked, "", *_verdict(audit)])
 

@@ -23,8 +23,9 @@ from typing import TextIO
 
 import numpy as np
 
-from hubbub.analysis.decode import decode
+from hubbub.analysis import decode
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
+from hubbub.analysis.render.text import text_table
 from hubbub.analysis.result import NUMBER, Decoding
 from hubbub.client import Registry
 from hubbub.client.upload import attempt, post
@@ -38,7 +39,6 @@ from hubbub.simulations.people.distribution import parse_population, weighted_va
 from hubbub.simulations.people.histories import Crowd, draw_crowd
 from hubbub.simulations.people.truth import Truth, truth_of
 from hubbub.simulations.server import Collector, running_collector, running_dashboard
-from hubbub.simulations.text_table import text_table
 
 DAYS = 3
 VANDALS = 25
@@ -219,7 +219,7 @@ def _table(rows: list[TableRow], home: int, installs: int, style: Style = PLAIN)
     bar = progress.bar(round(30 * home / installs), 30)
     names = [row.metric for row in rows]
     cells = [_cells(row, first=row.metric != last) for row, last in zip(rows, ["", *names], strict=False)]
-    header, *lines = text_table([_HEADER, *cells], left=(0, 1, 2, 5), widths=_WIDTHS, gap=" ")
+    header, *lines = text_table(_HEADER, cells, left=(0, 1, 2, 5), widths=_WIDTHS, gap=" ")
     marked = [_marked(line, row, style) for line, row in zip(lines, rows, strict=True)]
     return [f"{bar} {home:,} of {installs:,} installs have reported", "", header, *marked]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.analysis.planning.plan import tree_gain
+from hubbub.analysis.kinds.variances import tree_gain
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.kinds import Range
 from hubbub.simulations.kinds.kind import NOWHERE, Array, Index, Kind, Population, ValueMasks
@@ -68,14 +68,14 @@ class RangeKind(Kind[Range]):
         return np.array([shares.get(leaf, 0.0) for leaf in range(self.shape.num_leaves)])
 
     def errors(self, decoding: Decoding, truth: Array, counts: Mapping[Any, int]) -> tuple[Array, Array]:
-        assert decoding.tree is not None
+        assert decoding.distribution is not None
         known = self._true_leaves(counts)
-        return decoding.tree.leaves - known, known
+        return decoding.distribution.leaves - known, known
 
     def distance(self, decoding: Decoding, truth: Array, counts: Mapping[Any, int]) -> float:
         """The largest error of the distribution function, which is of those who answered."""
-        assert decoding.tree is not None
-        guess, known = (np.cumsum(x) for x in (decoding.tree.best_guess, self._true_leaves(counts)))
+        assert decoding.distribution is not None
+        guess, known = (np.cumsum(x) for x in (decoding.distribution.best_guess, self._true_leaves(counts)))
         return float(np.max(np.abs(guess / max(guess[-1], 1e-300) - known / max(known[-1], 1e-300))))
 
     # --- theory and audit -----------------------------------------------------------------------------------------

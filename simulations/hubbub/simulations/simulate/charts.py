@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.analysis.decode import decode
+from hubbub.analysis import decode
 from hubbub.analysis.optional import need
 from hubbub.analysis.render.charts import BLACK, BLUE, GREY, ORANGE, WIDTH, styled
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
@@ -26,7 +26,7 @@ _LINES = (BLUE, ORANGE, "#009E73")
 
 def truth_chart(result: SimulationResult) -> Any:
     """The estimates of all epochs together, each with its interval, on the truth."""
-    return _rows(result) if result.decoding.tree is None else _distribution(result)
+    return _rows(result) if result.decoding.distribution is None else _distribution(result)
 
 
 def _rows(result: SimulationResult) -> Any:
@@ -101,11 +101,11 @@ def shown_rows(result: SimulationResult) -> list[int]:
 def _distribution(result: SimulationResult) -> Any:
     alt = _altair()
     decoding, shape = result.decoding, result.setting.metric.shape
-    assert decoding.tree is not None
-    band = decoding.tree.cdf()
-    leaves = cell_shares(shape, result.histories.counts(), len(decoding.tree.leaves))
+    assert decoding.distribution is not None
+    band = decoding.distribution.cdf()
+    leaves = cell_shares(shape, result.histories.counts(), len(decoding.distribution.leaves))
     below = np.concatenate([[0.0], np.cumsum(leaves)]) / max(float(leaves.sum()), 1e-300)
-    known = np.interp(band.points, decoding.tree.edges(), below)
+    known = np.interp(band.points, decoding.distribution.edges(), below)
     data = [
         {"x": float(x), "estimate": _plain(e), "low": _plain(lo), "high": _plain(hi), "truth": _plain(t)}
         for x, e, lo, hi, t in zip(

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hubbub.analysis.kinds.string import MOST_CANDIDATES
+from hubbub.analysis.candidates_file import MOST_CANDIDATES
 from hubbub.protocol.invalid import Invalid, brief, plural
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hubbub.analysis.decode import decode
+from hubbub.analysis import decode
 from hubbub.analysis.result import Decoding
 from hubbub.client.recorder import is_expired
 from hubbub.protocol.cadence import epoch_of

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.analysis.render.text import percent
+from hubbub.analysis.render.text import percent, text_table
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.protocol.metric import Metric
 from hubbub.simulations.kinds import kind_class, kind_of
 from hubbub.simulations.people.truth import Truth
 from hubbub.simulations.simulate.theory import predicted_error
-from hubbub.simulations.text_table import text_table
 
 Array = npt.NDArray[np.float64]
 
@@ -177,4 +176,4 @@ def table(cards: list[Scorecard]) -> str:
         ]
         for card in cards
     ]
-    return "\n".join(line.rstrip() for line in text_table([header, *rows], left=(0, 1)))
+    return "\n".join(text_table(header, rows, left=(0, 1)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import exp, sqrt
 
-from hubbub.analysis.estimation.cells import Wire
+from hubbub.analysis.estimation.cells import TwoStageNoise
 from hubbub.analysis.planning.plan import unit_variance
 from hubbub.protocol.metric import Definition
 from hubbub.simulations.kinds import kind_of
@@ -20,7 +20,7 @@ def predicted_error(metric: Definition, share: float, installs: float, epochs: i
     `strings` are fitted together. For a `range` the answer is a leaf.
     """
     one = unit_variance(metric.shape, metric.noise, share, strings)
-    floor, slope = Wire.of_metric(metric).instantaneous
+    floor, slope = TwoStageNoise.of(metric.noise).instantaneous
     scale, behind = kind_of(metric.shape).seen_through(share, strings)
     return sqrt((one - (1 - 1 / epochs) * scale * (floor + slope * behind)) / installs)
 

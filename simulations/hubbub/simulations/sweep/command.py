@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from hubbub.analysis.render.text import text_table
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.simulations import progress
 from hubbub.simulations.kinds import KINDS, kind_class
 from hubbub.simulations.people.histories import MOST_EPOCHS
 from hubbub.simulations.sweep.run import AXES, Figures, Point, grid, run
-from hubbub.simulations.text_table import text_table
 
 SHAPE_AXES = ("bits", "cohorts", "hashes")
 
@@ -151,4 +151,4 @@ def _table(rows: Sequence[Figures], axes: Sequence[str]) -> str:
                 f"{100 * row['stale']:.1f} %",
             ]
         )
-    return "\n".join(text_table(lines))
+    return "\n".join(text_table(lines[0], lines[1:], left=()))

@@ -25,7 +25,7 @@ from math import exp, log
 import numpy as np
 from scipy import stats
 
-from hubbub.analysis import decode
+from hubbub.analysis import Options, decode
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import sample_tally
@@ -237,7 +237,7 @@ def _honest(setting: Setting, rng: np.random.Generator) -> Tally:
 
 def _mean(setting: Setting, tally: Tally) -> tuple[float, float]:
     """The decoded mean and its attack radius, in hours."""
-    decoding = decode(tally, fake_share=setting.share)
+    decoding = decode(tally, options=Options(fake_share=setting.share))
     return float(decoding.estimate[0]), decoding.diagnostics.attack_radius
 
 

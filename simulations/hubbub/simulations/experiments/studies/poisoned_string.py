@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.analysis import Decoding, decode
+from hubbub.analysis import Decoding, Options, decode
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.collector.http.limits import Limits
 from hubbub.collector.settings import Settings
@@ -304,7 +304,7 @@ def _honest(setting: Setting, rng: np.random.Generator) -> Tally:
 
 
 def _decoded(setting: Setting, tally: Tally) -> Decoding:
-    return decode(tally, NAMES, fake_share=setting.share)
+    return decode(tally, NAMES, Options(fake_share=setting.share))
 
 
 def _target(decoding: Decoding) -> float:

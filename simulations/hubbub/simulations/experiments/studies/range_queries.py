@@ -226,7 +226,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         counts = rng.multinomial(n, setting.shares)
         truth = np.concatenate([[0.0], np.cumsum(counts / n)])
         by_cohort = assign_cohorts(counts, metric.shape.num_cohorts, rng)
-        tree = decode(sample_tally(metric, by_cohort.sum(axis=1), ones_of(metric.shape, by_cohort), rng)).tree
+        tree = decode(sample_tally(metric, by_cohort.sum(axis=1), ones_of(metric.shape, by_cohort), rng)).distribution
         assert tree is not None
         errors = {
             FLAT: np.concatenate([[0.0], np.cumsum(_flat(metric, counts, rng))]) - truth,

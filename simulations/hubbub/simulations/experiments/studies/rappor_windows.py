@@ -26,7 +26,7 @@ from math import sqrt
 
 import numpy as np
 
-from hubbub.analysis import decode
+from hubbub.analysis import Options, decode
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.protocol.invalid import plural
 from hubbub.protocol.kinds import String
@@ -133,7 +133,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         by_cohort = assign_cohorts(counts, SHAPE.num_cohorts, rng)
         tally = sample_tally(METRIC, by_cohort.sum(axis=1), ones_of(SHAPE, by_cohort, where), rng)
         strict += decode(tally, names).detected[: len(SHARES)]
-        discoveries = decode(tally, names, correction="benjamini-hochberg").detected[: len(SHARES)]
+        discoveries = decode(tally, names, Options(correction="benjamini-hochberg")).detected[: len(SHARES)]
         lenient += discoveries
         false_share += float(discoveries[PRESENT:].sum() / max(discoveries.sum(), 1))
         progress(repeat / setting.repeats)

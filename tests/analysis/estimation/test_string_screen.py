@@ -7,10 +7,10 @@ import pytest
 
 from hubbub.analysis import decode
 from hubbub.analysis.estimation.cells import pool
-from hubbub.analysis.estimation.design import string_design
 from hubbub.analysis.estimation.fit import even_weights, solve
 from hubbub.analysis.estimation.hashing import digests, positions
-from hubbub.analysis.estimation.string_screen import decode_strings
+from hubbub.analysis.estimation.string_screen import _rough_fit, screen
+from hubbub.analysis.kinds.string import string_design
 from hubbub.protocol.kinds import String
 from hubbub.protocol.tally import Tally
 from tests.analysis.scenarios import Scenario, score
@@ -22,7 +22,7 @@ from tests.chance import assert_binomial, binomial_bounds, power
 def explicit(design, chosen):
     """The columns (other, candidates) as a plain matrix."""
     matrix = np.zeros((len(design.share), len(chosen) + 1))
-    matrix[:, 0] = design.centre
+    matrix[:, 0] = design.background
     for column, candidate in enumerate(chosen, 1):
         for row, offset in zip(design.positions[:, candidate], design.offset, strict=True):
             matrix[offset + int(row), column] = 1
@@ -39,7 +39,7 @@ def test_a_fit_is_the_weighted_least_squares_solution(num_bits, num_hashes, num_
     fit = solve(design, chosen, weights)
     root = np.sqrt(weights.cells)
     matrix = explicit(design, chosen) * root[:, np.newaxis]
-    expected = np.linalg.lstsq(matrix, np.where(design.told, design.share, 0) * root, rcond=None)[0]
+    expected = np.linalg.lstsq(matrix, np.where(design.observed, design.share, 0) * root, rcond=None)[0]
     assert [fit.other, *fit.shares] == pytest.approx(list(expected))
     assert fit.covariance == pytest.approx(np.linalg.inv(matrix.T @ matrix))
 
@@ -227,19 +227,17 @@ def test_two_definitions_are_stacked_and_beat_either():
 
 
 def test_conjugate_gradients_see_what_the_exact_solution_sees():
-    from hubbub.analysis.estimation.string_screen import _conjugate_gradients
-
     strings = Strings.of(define(String(num_bits=64, num_hashes=2, num_cohorts=16)), 60)
     tally = tally_of(strings.metric, [5_000] * 20 + [0] * 40, np.random.default_rng(5), strings.where)
     design = string_design([pool(tally)], digests(strings.texts.tolist()))
     weights = even_weights(design, np.zeros(len(design.share), dtype=bool))
     everyone = np.arange(60)
     exact = solve(design, everyone, weights)
-    assert _conjugate_gradients(design, everyone, weights).residual == pytest.approx(exact.residual, abs=1e-6)
+    assert _rough_fit(design, everyone, weights).residual == pytest.approx(exact.residual, abs=1e-6)
 
 
 def test_nothing_told_is_nothing_claimed():
     design = string_design(
         [pool(Tally(define(String(num_bits=8, num_hashes=1, num_cohorts=2)), {}))], digests(["a", "b"])
     )
-    assert np.isnan(decode_strings(design, 0.05).estimate).all()
+    assert np.isnan(screen(design, 0.05).estimate).all()

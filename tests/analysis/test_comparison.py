@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hubbub.analysis import compare, decode
+from hubbub.analysis import Options, compare, decode
 from hubbub.analysis.render.text import comparison_table
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Choice, Flag
@@ -16,7 +16,7 @@ METRIC = define(Choice(choices=("a", "b", "c")))
 
 
 def side(counts, rng, **options):
-    return decode(tally_of(METRIC, counts, rng), **options)
+    return decode(tally_of(METRIC, counts, rng), options=Options(**options))
 
 
 def test_differences_of_different_installs_cover():

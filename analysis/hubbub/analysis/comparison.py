@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr
 
-from hubbub.analysis.estimation.intervals import adjust, normal_interval
-from hubbub.analysis.result import ANSWER, Decoding, epoch_span
+from hubbub.analysis.arrays import Array, Mask
+from hubbub.analysis.estimation.intervals import normal_interval
+from hubbub.analysis.estimation.selection import adjust
+from hubbub.analysis.result import ANSWER, Decoding, Role, epoch_span
 from hubbub.protocol.invalid import Invalid
-
-Array = npt.NDArray[np.float64]
 
 _NUMBERS = ("estimate_before", "estimate_after", "difference", "std_error", "low", "high", "p_value", "p_adjusted")
 
@@ -30,7 +29,7 @@ class Comparison:
     before: Decoding
     after: Decoding
     values: tuple[str, ...]
-    roles: tuple[str, ...]
+    roles: tuple[Role, ...]
     estimate_before: Array
     estimate_after: Array
     difference: Array
@@ -41,7 +40,7 @@ class Comparison:
     p_adjusted: Array
 
     @property
-    def changed(self) -> npt.NDArray[np.bool_]:
+    def changed(self) -> Mask:
         """Rows whose difference is more than noise, corrected for their number."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.p_adjusted <= 1 - self.after.confidence)

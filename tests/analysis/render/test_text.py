@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import decode
+from hubbub.analysis.render.export import to_csv, to_json, write_parquet
 from hubbub.analysis.render.terminal import PLAIN, style_for
-from hubbub.analysis.render.text import html_table, table, to_csv, to_json, write_parquet
+from hubbub.analysis.render.text import html_table, table
 from hubbub.analysis.result import COLUMNS
 from hubbub.protocol.kinds import Choice, String
 from tests.analysis.worlds import Strings, define, tally_of

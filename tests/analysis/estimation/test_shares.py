@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import decode
-from hubbub.analysis.estimation.cells import Wire, pool
+from hubbub.analysis.estimation.cells import TwoStageNoise, finite_population, pool
 from hubbub.analysis.estimation.shares import covariance_with, shares
 from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean
 from hubbub.protocol.tally import Counts, Tally
@@ -22,18 +22,18 @@ CHOICES = tuple(f"choice {i}" for i in range(200))
 @pytest.mark.parametrize("epsilons", [("0.5", "1"), ("1", "3"), ("4", "4"), ("2", "8")])
 def test_noise_of_one_report_is_that_of_both_stages_enumerated(epsilons):
     metric = define(Flag(), *epsilons)
-    wire = Wire.of_metric(metric)
-    for mask, memo_set in ((1, wire.a1), (0, wire.a0)):
-        law = [(memo_set if memo else 1 - memo_set) * (wire.q if memo else wire.p) for memo in (0, 1)]
+    noise = TwoStageNoise.of(metric.noise)
+    for mask, memo_set in ((1, noise.a1), (0, noise.a0)):
+        law = [(memo_set if memo else 1 - memo_set) * (noise.q if memo else noise.p) for memo in (0, 1)]
         mean = sum(law)
-        variance = mean * (1 - mean) / wire.gain**2
-        both = [(floor + slope * mask) for floor, slope in (wire.permanent, wire.instantaneous)]
+        variance = mean * (1 - mean) / noise.gain**2
+        both = [(floor + slope * mask) for floor, slope in (noise.permanent, noise.instantaneous)]
         assert sum(both) == pytest.approx(variance, rel=1e-9)
 
 
 def test_pooled_noise_is_enumerated_over_memo_and_reports():
     """Three reports of one install on one memo: the variance of their mean, by all sixteen outcomes."""
-    wire = Wire(0.7, 0.2, 0.9, 0.3)
+    noise = TwoStageNoise(0.7, 0.2, 0.9, 0.3)
     for mask, memo_set in ((1, 0.7), (0, 0.2)):
         first = second = 0.0
         for memo, *reports in product((0, 1), repeat=4):
@@ -41,10 +41,10 @@ def test_pooled_noise_is_enumerated_over_memo_and_reports():
             chance = memo_set if memo else 1 - memo_set
             for report in reports:
                 chance *= rate if report else 1 - rate
-            share = (sum(reports) / 3 - wire.p_star) / wire.gain
+            share = (sum(reports) / 3 - noise.p_star) / noise.gain
             first, second = first + chance * share, second + chance * share**2
         claimed = sum(
-            (floor + slope * mask) / draws for (floor, slope), draws in ((wire.permanent, 1), (wire.instantaneous, 3))
+            (floor + slope * mask) / draws for (floor, slope), draws in ((noise.permanent, 1), (noise.instantaneous, 3))
         )
         assert first == pytest.approx(mask)
         assert second - first**2 == pytest.approx(claimed)
@@ -120,13 +120,14 @@ def test_covariances_are_those_of_samples(shape, estimand, epochs):
         counts = fixed if estimand == "reporting" else rng.multinomial(5_000, probability)
         pooled = [pool(tally_of(metric, counts, rng, epochs=epochs))]
         if isinstance(shape, Choice):
-            asked = [[list(range(size))]]
+            asked = [list(range(size))]
         else:
-            asked = [[[shape.bucket(c, j) for j in range(2)] for c in range(shape.num_cohorts)]]
-        found = shares(pooled, asked, size - isinstance(shape, Histogram), estimand)
+            asked = [[shape.bucket(c, j) for j in range(2)] for c in range(shape.num_cohorts)]
+        finite = finite_population(pooled, estimand)
+        found = shares(pooled[0].cohorts, asked, size - isinstance(shape, Histogram), finite)
         sums.append(found.estimate[part].sum())
         if i < 50:
-            claimed.append(covariance_with(found, pooled, part, estimand)[part].sum())
+            claimed.append(covariance_with(found, pooled[0].cohorts, part, finite)[part].sum())
     ratio = np.var(sums) / np.mean(claimed)
     # sqrt(2 / n) is one standard error of a variance; five of them are one false alarm in two million.
     assert abs(ratio - 1) < 5 * np.sqrt(2 / populations)
@@ -137,8 +138,8 @@ def test_nobody_is_surprised_twice_by_the_same_installs():
     metric = define(Flag(), "1", "2")
     one = decode(tally_of(metric, [5_000, 5_000], np.random.default_rng(1)))
     many = decode(tally_of(metric, [5_000, 5_000], np.random.default_rng(1), epochs=tuple(range(100))))
-    wire = Wire.of_metric(metric)
-    floor = (wire.permanent[0] + wire.permanent[1] / 2) / 10_000
+    noise = TwoStageNoise.of(metric.noise)
+    floor = (noise.permanent[0] + noise.permanent[1] / 2) / 10_000
     assert many.std_error[0] ** 2 == pytest.approx(floor, rel=0.1)
     assert many.std_error[0] < one.std_error[0]
     assert many.installs == 10_000

@@ -179,6 +179,6 @@ def test_a_choice_excludes_those_who_did_not_answer(world, capsys):
 
 
 def test_candidates_beyond_a_million_are_refused(world, monkeypatch):
-    monkeypatch.setattr("hubbub.analysis.commands.decode.MOST_CANDIDATES", 3)
+    monkeypatch.setattr("hubbub.analysis.candidates_file.MOST_CANDIDATES", 3)
     with pytest.raises(Invalid, match="at most 3 candidates, got 100"):
         decode(world / "page.json", "--candidates", world / "pages.txt")

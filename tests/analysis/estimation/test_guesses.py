@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hubbub.analysis.estimation.guesses import likely_shares, nearest_shares
 from tests.analysis.worlds import zipf
@@ -42,3 +44,30 @@ def test_guesses_are_shares():
         guess = likely_shares(rng.standard_normal(size) / size, np.full(size, 1 / size**2), exactly=True)
         assert (guess >= 0).all()
         assert guess.sum() == pytest.approx(1)
+
+
+@given(st.lists(st.floats(-1, 2), min_size=1, max_size=30), st.booleans())
+def test_the_nearest_shares_are_possible_and_no_possible_ones_are_nearer(estimates, exactly):
+    f = np.array(estimates)
+    guess = nearest_shares(f, np.ones(len(f)), exactly=exactly)
+    assert (guess >= 0).all()
+    assert guess.sum() <= 1 + 1e-9
+    if exactly:
+        assert guess.sum() == pytest.approx(1)
+    rng = np.random.default_rng(0)
+    others = rng.dirichlet(np.ones(len(f)), 50) * (1 if exactly else rng.uniform(0, 1, (50, 1)))
+    nearer = ((others - f) ** 2).sum(axis=1) < ((guess - f) ** 2).sum() - 1e-9
+    assert not nearer.any()
+
+
+def test_shrinking_a_long_list_beats_cutting_it_off():
+    rng = np.random.default_rng(9)
+    truth = np.concatenate([np.linspace(0.001, 0.02, 50), np.zeros(2_000)])
+    errors = {"likely": 0.0, "nearest": 0.0, "unbiased": 0.0}
+    for _ in range(20):
+        estimate = truth + 0.002 * rng.standard_normal(len(truth))
+        variance = np.full(len(truth), 0.002**2)
+        errors["unbiased"] += ((estimate - truth) ** 2).sum()
+        errors["nearest"] += ((nearest_shares(estimate, variance) - truth) ** 2).sum()
+        errors["likely"] += ((likely_shares(estimate, variance, 1.0) - truth) ** 2).sum()
+    assert errors["likely"] < errors["nearest"] < errors["unbiased"] / 4

@@ -9,12 +9,12 @@ import pytest
 
 from hubbub.analysis import decode
 from hubbub.analysis.estimation.cells import pool
-from hubbub.analysis.estimation.design import Design, string_design
-from hubbub.analysis.estimation.guesses import likely_shares, nearest_shares
+from hubbub.analysis.estimation.design import Design
+from hubbub.analysis.estimation.guesses import joint_shares, likely_shares, nearest_shares
 from hubbub.analysis.estimation.hashing import digests, positions
-from hubbub.analysis.estimation.joint_guess import joint_shares
-from hubbub.analysis.estimation.string_screen import Strings, decode_strings
+from hubbub.analysis.estimation.string_screen import StringEstimates, screen
 from hubbub.analysis.estimation.threads import one_thread
+from hubbub.analysis.kinds.string import string_design
 from hubbub.protocol.kinds import Choice, String
 from hubbub.protocol.noise import rappor_noise
 from tests.analysis.worlds import define, tally_of, zipf
@@ -22,7 +22,7 @@ from tests.analysis.worlds import define, tally_of, zipf
 INSTALLS = 1_000_000
 
 
-def world(shape: String, present: int, listed: int, seed: int) -> tuple[Design, Strings, np.ndarray]:
+def world(shape: String, present: int, listed: int, seed: int) -> tuple[Design, StringEstimates, np.ndarray]:
     """A population by Zipf's law, its tally decoded; and the true shares of the listed strings."""
     metric = define(shape, noise=rappor_noise(Fraction(1, 2), Fraction(0), Fraction(1)))
     held = np.zeros(listed)
@@ -31,7 +31,7 @@ def world(shape: String, present: int, listed: int, seed: int) -> tuple[Design, 
     tally = tally_of(metric, held.astype(int), np.random.default_rng(seed), positions(shape, seeds))
     design = string_design([pool(tally)], seeds)
     with one_thread():
-        return design, decode_strings(design, 0.05), held / held.sum()
+        return design, screen(design, 0.05), held / held.sum()
 
 
 def squared_errors(shape: String, present: int, listed: int, seeds: int) -> np.ndarray:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hubbub.analysis import decode
+from hubbub.analysis import Options, decode
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.tally import Counts, Tally
@@ -34,7 +34,7 @@ def coverage(name: str, estimand: str, populations: int, *, installs: int = 20_0
     hits = trials = 0
     for _ in range(populations):
         counts = fixed if estimand == "reporting" else rng.multinomial(installs, probability)
-        found = decode(tally_of(metric, counts, rng), estimand=estimand, **options)
+        found = decode(tally_of(metric, counts, rng), options=Options(estimand=estimand, **options))
         truth = fixed / fixed.sum() if estimand == "reporting" else probability
         truth = truth[1:] if name == "flag" else truth
         if options.get("exclude_absent"):
@@ -68,7 +68,7 @@ def test_the_wrong_estimand_would_be_noticed():
     hits = 0
     for _ in range(500):
         yes = rng.binomial(2_000, 0.3)
-        found = decode(tally_of(metric, [2_000 - yes, yes], rng), estimand="reporting")
+        found = decode(tally_of(metric, [2_000 - yes, yes], rng), options=Options(estimand="reporting"))
         hits += bool(found.low[0] <= 0.3 <= found.high[0])
     assert hits < 0.80 * 500
 
@@ -145,7 +145,7 @@ def test_any_shape_decodes_with_no_reports_few_or_extreme_ones(shape, estimand, 
     candidates = [None] if shape.kind != "string" else [[], ["a"], ["a", "b", "a", "c"], [f"{i}" for i in range(200)]]
     for epochs in ({}, {1: empty(shape)}, *({1: counts} for counts in extremes), {1: extremes[0], 2: empty(shape)}):
         for listed in candidates:
-            found = decode(Tally(metric, epochs), listed, estimand=estimand, exclude_absent=exclude_absent)
+            found = decode(Tally(metric, epochs), listed, Options(estimand=estimand, exclude_absent=exclude_absent))
             assert len(list(found.rows())) == len(found)
             known = np.isfinite(found.estimate)
             assert (found.low[known] <= found.high[known]).all()
@@ -210,7 +210,7 @@ def test_options_and_tallies_that_do_not_fit_are_refused_in_words():
         ({"fake_share": 1.5}, "fake_share must be at least 0 and below 1, got 1.5"),
     ):
         with pytest.raises(Invalid, match=words):
-            decode(flag, **options)
+            Options(**options)
     with pytest.raises(Invalid, match="candidates are for string metrics, asked is a flag"):
         decode(flag, ["a"])
     with pytest.raises(Invalid, match="decode needs at least one tally, got none"):
@@ -262,7 +262,9 @@ def test_benjamini_hochberg_finds_more_than_bonferroni():
     counts = np.concatenate([np.full(60, 3_400), np.zeros(940), [100_000]]).astype(int)
     tally = tally_of(strings.metric, counts, np.random.default_rng(3), strings.where)
     texts = strings.texts.tolist()
-    few, more = (decode(tally, texts, correction=c).detected[:1_000] for c in ("bonferroni", "benjamini-hochberg"))
+    few, more = (
+        decode(tally, texts, Options(correction=c)).detected[:1_000] for c in ("bonferroni", "benjamini-hochberg")
+    )
     assert more.sum() > few.sum() > 2
     assert (few <= more).all()
 
@@ -271,10 +273,10 @@ def test_the_attack_radius_is_that_of_the_literature():
     """Many-bit noise: 2E/(E - 1) for each share of fake reports; one bit of a mean: (E + 1)/(E - 1) of the range."""
     e = np.e
     choice = define(Choice(choices=tuple(f"choice {i}" for i in range(100)), absent="choice 0"), "1", "3")
-    found = decode(tally_of(choice, [100] * 100, np.random.default_rng(1)), fake_share=0.02)
+    found = decode(tally_of(choice, [100] * 100, np.random.default_rng(1)), options=Options(fake_share=0.02))
     assert found.diagnostics.attack_radius == pytest.approx(0.02 * 2 * e / (e - 1), rel=1e-3)
     mean = define(Mean(low=Fraction(0), high=Fraction(30), absent=Fraction(0)), "1", "3")
-    found = decode(tally_of(mean, [500, 500], np.random.default_rng(1)), fake_share=0.02)
+    found = decode(tally_of(mean, [500, 500], np.random.default_rng(1)), options=Options(fake_share=0.02))
     assert found.diagnostics.attack_radius == pytest.approx(0.02 * 30 * (e + 1) / (e - 1), rel=1e-3)
 
 
@@ -292,7 +294,7 @@ def poisoned(tally: Tally, fakes: dict[int, tuple[int, set[int]]]) -> Tally:
 def most_moved(tally: Tally, attack: dict[int, tuple[int, set[int]]], candidates=None) -> tuple[float, float]:
     """How far the attack moves the first row, and the radius printed for its share of reports."""
     share = sum(number for number, _ in attack.values()) / sum(tally.epochs[0].num_reports)
-    before = decode(tally, candidates, fake_share=share)
+    before = decode(tally, candidates, Options(fake_share=share))
     after = decode(poisoned(tally, attack), candidates)
     return float(after.estimate[0] - before.estimate[0]), before.diagnostics.attack_radius
 

@@ -1,0 +1,10 @@
+"""The kinds of array that analysis works with, by the names used everywhere in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]

@@ -1,0 +1,57 @@
+"""Decoding: from a tally to estimates with error bars that are true. Design, weigh, estimate, judge.
+
+`decode` is the whole interface. What it returns can be acted on without the theory; what it assumes is in
+docs/estimation.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from hubbub.analysis.estimation.cells import pool
+from hubbub.analysis.estimation.threads import one_thread
+from hubbub.analysis.kinds import kind_of
+from hubbub.analysis.options import DEFAULTS, QUANTILES, Options
+from hubbub.analysis.result import Decoding
+from hubbub.protocol.invalid import require
+from hubbub.protocol.tally import Tally
+
+
+def decode(
+    tally: Tally | Sequence[Tally], candidates: Iterable[str] | None = None, options: Options = DEFAULTS
+) -> Decoding:
+    """Estimate every value of a metric.
+
+    Several epochs of a tally are pooled. Several tallies must be of one metric, each definition once: their cells are
+    stacked, each with its own noise. `candidates` are the strings to look for, for `string` metrics. Raises `Invalid`
+    for tallies that do not belong together.
+    """
+    tallies = [tally] if isinstance(tally, Tally) else list(tally)
+    require(_disagreements(tallies, candidates, options))
+    kind = kind_of(tallies[0].metric.kind)
+    with one_thread(), np.errstate(under="ignore"):
+        return kind.decode([pool(one) for one in tallies], list(candidates or ()), options)
+
+
+def _disagreements(tallies: Sequence[Tally], candidates: Iterable[str] | None, options: Options) -> Iterator[str]:
+    if not tallies:
+        yield "decode needs at least one tally, got none"
+        return
+    first = tallies[0].metric
+    for other in tallies[1:]:
+        if (other.metric.name, other.metric.kind) != (first.name, first.kind):
+            yield (
+                "tallies decoded together must be of one metric, "
+                f"got {first.name} ({first.kind}) and {other.metric.name} ({other.metric.kind})"
+            )
+        elif other.metric.every != first.every:
+            yield f"tallies decoded together must have one cadence, got {first.every} and {other.metric.every}"
+    hashes = [one.metric.metric_hash for one in tallies]
+    for repeated in sorted({found for found in hashes if hashes.count(found) > 1}):
+        yield f"each definition must come once; merge the tallies of {first.name} {repeated} first"
+    if candidates is not None and not first.shape.open_list:
+        yield f"candidates are for string metrics, {first.name} is a {first.kind}"
+    if (options.ranges or options.quantiles != QUANTILES) and not kind_of(first.kind).has_ranges:
+        yield f"ranges and quantiles are for range metrics, {first.name} is a {first.kind}"

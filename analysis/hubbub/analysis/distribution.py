@@ -1,0 +1,214 @@
+"""The distribution behind a `range` metric: shares of any range, the distribution function, quantiles, with intervals.
+
+What a reader asks is a linear form in the leaves of the tree, or a ratio of two; `estimation.tree` has its variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from hubbub.analysis.arrays import Array, Index
+from hubbub.analysis.estimation.intervals import critical, ratios
+from hubbub.analysis.estimation.tree import Levels, Spread
+from hubbub.analysis.options import WHOM, Whom
+from hubbub.protocol.invalid import Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Estimates with their intervals, at each of `points`."""
+
+    points: Array
+    estimate: Array
+    std_error: Array
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """The decoded distribution of numbers in [low, high]. Shares are of those who answered unless said otherwise.
+
+    `leaves` are the estimated shares of all installs in evenly wide cells; `finite` is what the sampling of everyone
+    takes off their variances (see `estimation.cells.finite_population`).
+    """
+
+    low: float
+    high: float
+    levels: Levels
+    leaves: Array
+    finite: float
+    confidence: float
+
+    @classmethod
+    def of(cls, levels: Levels, low: float, high: float, finite: float, confidence: float) -> Distribution:
+        """What `decode` makes of the counts of a tree's levels."""
+        return cls(low=low, high=high, levels=levels, leaves=levels.leaves(), finite=finite, confidence=confidence)
+
+    @property
+    def num_leaves(self) -> int:
+        return len(self.leaves)
+
+    @property
+    def total(self) -> float:
+        """The estimated share of installs that answered at all."""
+        return float(self.leaves.sum())
+
+    @property
+    def best_guess(self) -> Array:
+        """The leaves' shares under the nearest distribution function that rises and stays within [0, 1]."""
+        guess: Array = np.diff(np.clip(self._rising(), 0, 1), prepend=0)
+        return guess
+
+    def _rising(self) -> Array:
+        """The nearest distribution function that rises, at the upper edge of each leaf."""
+        return np.asarray(isotonic_regression(np.cumsum(np.nan_to_num(self.leaves))).x)
+
+    def best_guess_cdf(self) -> Array:
+        """The best guess of the share of answers below each edge: it rises from 0 to 1."""
+        if not self.total > 0:
+            return np.full(self.num_leaves + 1, np.nan)
+        # Of those who answered, as many as the counts say: their estimated share of all installs may well be above 1.
+        return np.clip(np.concatenate([[0.0], self._rising()]) / self.total, 0, 1)
+
+    def edges(self) -> Array:
+        """The num_leaves + 1 ends of the leaves, in the metric's unit."""
+        return np.linspace(self.low, self.high, self.num_leaves + 1)
+
+    def leaf_of(self, number: float) -> int:
+        """How many leaves lie below a number, which must be an edge between leaves."""
+        low, high = self.low, self.high
+        place = (number - low) / (high - low) * self.num_leaves
+        if not (abs(place - round(place)) < 1e-6 and 0 <= round(place) <= self.num_leaves):
+            width = (high - low) / self.num_leaves
+            rule = f"{low:g} + i x {width:g} with i <= {self.num_leaves}"
+            nearest = low + min(max(round(place), 0), self.num_leaves) * width
+            raise Invalid([f"a bound must be an edge, {rule}, got {number:g}; the nearest is {nearest:g}"])
+        return round(place)
+
+    def shares(self, ranges: Sequence[tuple[float, float]], *, of: Whom = "answered") -> Band:
+        """The shares of numbers in [low, high) for each of `ranges`, of those who `answered` or of `all` installs."""
+        return self._band(np.array([low for low, _ in ranges]), self.queries(ranges), of)
+
+    def sums(self, leaves: Array, ranges: Sequence[tuple[float, float]]) -> Array:
+        """What these leaves hold in each of the ranges."""
+        return self.queries(ranges) @ leaves
+
+    def queries(self, ranges: Sequence[tuple[float, float]]) -> Array:
+        """A row for each range, 1 over its leaves and 0 elsewhere."""
+        queries = np.zeros((len(ranges), self.num_leaves))
+        for row, (low, high) in zip(queries, ranges, strict=True):
+            row[self.leaf_of(low) : self.leaf_of(high)] = 1
+        return queries
+
+    def shares_if_empty(self, ranges: Sequence[tuple[float, float]]) -> Array:
+        """The standard error that each range's share would have if nobody were in it: what a test compares with."""
+        queries = self.queries(ranges)
+        if not self.levels.identified:
+            return np.full(len(ranges), np.inf)
+        elsewhere = np.where(queries > 0, 0, self.best_guess)
+        return np.sqrt(np.maximum(self.levels.spread(queries, elsewhere, self.finite).variance, 0))
+
+    def cdf(self, *, of: Whom = "answered", points: int = 256) -> Band:
+        """P(number < x) at about so many evenly spaced edges."""
+        ends = self._some_edges(points)[1:]
+        queries = (np.arange(self.num_leaves) < ends[:, np.newaxis]).astype(np.float64)
+        return self._band(self.edges()[ends], queries, of)
+
+    def quantiles(self, probabilities: Sequence[float]) -> Band:
+        """The numbers below which these shares of those who answered lie.
+
+        A cell may hold the quantile unless F(x) - q T, the share below x less q times those who answered, is surely
+        above 0 at its lower edge or surely below 0 at its upper one. The interval reaches from the first such cell to
+        the last: it is as fine as the tree's leaves, and never finer.
+        """
+        wrong = [q for q in probabilities if not 0 < q < 1]
+        if wrong:
+            raise Invalid([f"a quantile must be above 0 and below 1, got {q}" for q in wrong])
+        edges, rising = self.edges(), self.best_guess_cdf()
+        if not self.levels.identified or np.isnan(rising).any():
+            unknown = np.full(len(probabilities), np.nan)
+            ends = np.full(len(probabilities), edges[0]), np.full(len(probabilities), edges[-1])
+            return Band(np.array(probabilities), unknown, unknown + np.inf, *ends)
+        coarse = self._some_edges(256)
+        spread = self._spread_below(coarse)
+        rows = []
+        for q in probabilities:
+            first, last = self._plausible(q, coarse, spread)
+            rows.append((_inverse(rising, edges, q), float(edges[first]), float(edges[last])))
+        estimate, low_ends, high_ends = np.array(rows).reshape(-1, 3).T
+        std_error = (high_ends - low_ends) / (2 * critical(self.confidence))
+        return Band(np.array(probabilities), estimate, std_error, low_ends, high_ends)
+
+    def _some_edges(self, number: int) -> Index:
+        """About so many edges, evenly spaced, the first and the last among them."""
+        step = max(1, self.num_leaves // number)
+        return np.append(np.arange(0, self.num_leaves, step), self.num_leaves)
+
+    def _spread_below(self, ends: Index) -> Spread:
+        """Of the shares below these edges."""
+        queries = (np.arange(self.num_leaves) < ends[:, np.newaxis]).astype(np.float64)
+        return self.levels.spread(queries, self.best_guess, self.finite)
+
+    def _plausible(self, q: float, coarse: Index, spread: Spread) -> tuple[int, int]:
+        """The first and the last edge of the cells that q may lie in: among coarse cells, then inside by halving.
+
+        F is taken as the nearest rising function: it is nearer to the truth than the plain sums, and a dip of these far
+        out in a tail, where F hardly changes, does not stretch the interval to there.
+        """
+        below = np.concatenate([[0.0], self._rising()]) - q * self.total
+        z = critical(self.confidence)
+
+        def deviations(ends: Index, of: Spread) -> Array:
+            # F(x) - q T is one linear form: its variance needs no delta method.
+            variance = of.variance - 2 * q * of.covariance_with_total + q**2 * of.variance_of_total
+            return np.asarray(below[ends] / np.sqrt(np.maximum(variance, 1e-300)))
+
+        def halve(surely: int, perhaps: int, sign: int) -> int:
+            """The last edge, coming from `perhaps`, at which the sign is not sure."""
+            while abs(perhaps - surely) > 1:
+                middle = np.array([(surely + perhaps) // 2])
+                if sign * deviations(middle, self._spread_below(middle))[0] > z:
+                    surely = int(middle[0])
+                else:
+                    perhaps = int(middle[0])
+            return perhaps
+
+        found = deviations(coarse, spread)
+        under, above = found < -z, found > z
+        kept = np.flatnonzero(~under[1:] & ~above[:-1])
+        first, last = int(coarse[kept[0]]), int(coarse[kept[-1] + 1])
+        if under[kept[0]]:
+            first = halve(first, int(coarse[kept[0] + 1]), -1) - 1
+        if above[kept[-1] + 1]:
+            last = halve(last, int(coarse[kept[-1]]), 1) + 1
+        return first, last
+
+    def _band(self, points: Array, queries: Array, of: Whom) -> Band:
+        if of not in WHOM:
+            raise Invalid([f"of must be 'answered' or 'all', got {of!r}"])
+        if not self.levels.identified:
+            unknown = np.full(len(points), np.nan)
+            return Band(points, unknown, unknown + np.inf, unknown - np.inf, unknown + np.inf)
+        spread = self.levels.spread(queries, self.best_guess, self.finite)
+        share = queries @ self.leaves
+        if of == "all":
+            std_error = np.sqrt(np.maximum(spread.variance, 0))
+            reach = critical(self.confidence) * std_error
+            return Band(points, share, std_error, share - reach, share + reach)
+        among = ratios(
+            share, self.total, spread.variance, spread.covariance_with_total, spread.variance_of_total, self.confidence
+        )
+        return Band(points, among.estimate, among.std_error, among.low, among.high)
+
+
+def _inverse(rising: Array, edges: Array, q: float) -> float:
+    """Where a distribution reaches q, with the numbers of a cell spread evenly over it."""
+    at = max(1, min(int(np.searchsorted(rising, q, side="left")), len(edges) - 1))
+    step = rising[at] - rising[at - 1]
+    inside = (q - rising[at - 1]) / step if step > 0 else 1.0
+    return float(edges[at - 1] + min(inside, 1.0) * (edges[at] - edges[at - 1]))

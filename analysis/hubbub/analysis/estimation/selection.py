@@ -1,0 +1,68 @@
+"""What is detected among many values, and what can be said of a value because it was: tests, corrections, intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+from scipy.stats import false_discovery_control
+
+from hubbub.analysis.arrays import Array, Index
+from hubbub.analysis.options import Correction
+
+
+def normal_p_value(estimate: Array, std_error: Array) -> Array:
+    """One-sided: is there more than nothing? A channel without noise makes any excess certain."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(std_error > 0, estimate / std_error, np.where(estimate > 0, np.inf, -np.inf))
+    return np.where(np.isnan(estimate), np.nan, np.asarray(ndtr(-z)))
+
+
+def adjust(p_values: Array, correction: Correction) -> Array:
+    """p-values of many tests as if there were one. `bonferroni` bounds the chance that any detection is false,
+    `benjamini-hochberg` the share of detections that are (Benjamini, Hochberg 1995). Rows without a test are NaN."""
+    tested = ~np.isnan(p_values)
+    adjusted = np.full_like(p_values, np.nan)
+    if correction == "bonferroni":
+        adjusted[tested] = np.minimum(1, p_values[tested] * np.count_nonzero(tested))
+    else:
+        adjusted[tested] = false_discovery_control(p_values[tested])
+    return adjusted
+
+
+def detected(p_values: Array, alpha: float, correction: Correction) -> tuple[Index, float]:
+    """The rows that pass a test corrected for their number, and the p-value at which passing began."""
+    tests = max(1, int(np.count_nonzero(~np.isnan(p_values))))
+    with np.errstate(invalid="ignore"):
+        chosen = np.flatnonzero(adjust(p_values, correction) <= alpha)
+    if correction == "bonferroni":
+        return chosen, alpha / tests
+    return chosen, alpha * max(1, len(chosen)) / tests
+
+
+def interval_given_selection(
+    estimate: Array, std_error: Array, threshold: Array, confidence: float
+) -> tuple[Array, Array]:
+    """Intervals for what is shown only because its estimate passed `threshold`.
+
+    Such an estimate follows the normal law cut at the threshold; the interval holds the true shares under which
+    neither tail of that law beyond the estimate is below (1 - confidence) / 2. Ordinary intervals forget the winner's
+    curse. The lower end is cut at 0: close to the threshold it would run off to minus infinity.
+    """
+    tail = (1 - confidence) / 2
+    z, cut = estimate / std_error, np.minimum(threshold, estimate) / std_error
+    beyond = np.maximum(z - cut, 1e-9)
+    # Far below the cut the law is exponential with rate (cut - mean), which bounds where the lower end can be.
+    low = _solve_truncated(z, cut, tail, cut - np.log(1 / tail) / beyond - 10, z + 10)
+    high = _solve_truncated(z, cut, 1 - tail, z - 10, z + 10)
+    return np.maximum(low * std_error, 0), np.maximum(high * std_error, 0)
+
+
+def _solve_truncated(z: Array, cut: Array, probability: float, low: Array, high: Array) -> Array:
+    """The mean with P(Z > z | Z > cut) = probability, by bisection: the probability rises with the mean."""
+    wanted = np.log(probability)
+    for _ in range(80):
+        middle = (low + high) / 2
+        # In logarithms, because the cut may be far out.
+        under = log_ndtr(middle - z) - log_ndtr(middle - cut) < wanted
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return (low + high) / 2

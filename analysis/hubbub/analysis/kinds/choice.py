@@ -1,0 +1,66 @@
+"""Choices: a share for each of a list of answers, and for none of them where that is not an answer itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from hubbub.analysis.estimation.guesses import likely_shares
+from hubbub.analysis.kinds.categorical import Questions, bit_attack_gain, decode_answers
+from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
+from hubbub.analysis.kinds.variances import bit_variance
+from hubbub.analysis.options import Options
+from hubbub.analysis.result import ABSENT, ANSWER, Decoding, Role
+from hubbub.protocol.kinds import Choice
+
+
+def decode_choice(pools: Pools, candidates: Sequence[str], options: Options) -> Decoding:
+    values, roles, asked = _answers(pools)
+    shapes = {pool.metric.metric_hash: pool.metric.shape for pool in pools}.values()
+    questions = Questions(
+        values=values,
+        roles=roles,
+        asked=asked,
+        best_guess=lambda estimate, variance: likely_shares(estimate, variance, exactly=True),
+        attack_gain=bit_attack_gain(pools),
+        notes=[
+            f"An install that recorded nothing counts as {shape.absent}."
+            for shape in shapes
+            if isinstance(shape, Choice) and shape.absent is not None
+        ],
+    )
+    return decode_answers(pools, questions, options)
+
+
+def _answers(pools: Pools) -> tuple[list[str], list[Role], list[list[int]]]:
+    """The answers, what each is, and for each definition which answer each bit asks about.
+
+    Definitions may list different choices: the answers are all of them, in the order first met, then `absent`.
+    """
+    order: dict[tuple[Role, str], int] = {}
+    listed = []
+    for pool in pools:
+        shape = pool.metric.shape
+        assert isinstance(shape, Choice)
+        keys: list[tuple[Role, str]] = [(ANSWER, choice) for choice in shape.choices]
+        if shape.absent is None:
+            keys.append((ABSENT, "absent"))
+        listed.append(keys)
+    for keys in sorted(listed, key=lambda keys: keys[-1][0] == ABSENT):
+        for key in keys:
+            order.setdefault(key, len(order))
+    return [value for _, value in order], [role for role, _ in order], [[order[key] for key in keys] for keys in listed]
+
+
+def _planned(given: Mapping[str, int], strings: int) -> Choice:
+    choices = tuple(f"choice {i}" for i in range(given["num_choices"]))
+    return Choice(choices=choices, absent="choice 0")
+
+
+CHOICE: Kind[Choice] = Kind(
+    decode=decode_choice,
+    unit_variance=lambda shape, noise, share, strings: bit_variance(noise, share),
+    planned=_planned,
+    toml=lambda shape: f"choices = {json.dumps(list(shape.choices))}",
+    plan_options=(PlanOption("num_choices", 8, "choice (default: 8)"),),
+)

@@ -1,0 +1,63 @@
+"""Histograms: a share for each bucket, of which an install is asked about a few, and for those in none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+from hubbub.analysis.estimation.guesses import nearest_shares
+from hubbub.analysis.kinds.categorical import Questions, bit_attack_gain, decode_answers
+from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
+from hubbub.analysis.kinds.rows import require_same_shape
+from hubbub.analysis.kinds.variances import bit_variance
+from hubbub.analysis.options import Options
+from hubbub.analysis.result import ANSWER, Decoding
+from hubbub.protocol.channel import Noise
+from hubbub.protocol.kinds import Histogram
+
+
+def decode_histogram(pools: Pools, candidates: Sequence[str], options: Options) -> Decoding:
+    require_same_shape(pools)
+    shape = pools[0].metric.shape
+    assert isinstance(shape, Histogram)
+    buckets = [[shape.bucket(c, i) for i in range(shape.buckets_per_report)] for c in range(shape.num_cohorts)]
+    names = [f"[{a:g}, {b:g})" for a, b in pairwise(float(edge) for edge in shape.edges)]
+    names[-1] = names[-1][:-1] + "]"
+    questions = Questions(
+        values=names,
+        roles=[ANSWER] * len(names),
+        asked=[bits for _ in pools for bits in buckets],
+        best_guess=nearest_shares,
+        # A fake picks its cohort: those asked about a bucket are a part of everyone, in which it weighs more.
+        attack_gain=shape.num_buckets / shape.buckets_per_report * bit_attack_gain(pools),
+        rest_is_absent=True,
+    )
+    return decode_answers(pools, questions, options)
+
+
+def _unit_variance(shape: Histogram, noise: Noise, share: float, strings: int) -> float:
+    asked = shape.num_buckets / shape.buckets_per_report
+    return asked * bit_variance(noise, share) + (asked - 1) * share * (1 - share)
+
+
+def _planned(given: Mapping[str, int], strings: int) -> Histogram:
+    edges = tuple(Fraction(i) for i in range(given["num_buckets"] + 1))
+    return Histogram(edges=edges, buckets_per_report=given["buckets_per_report"])
+
+
+def _toml(shape: Histogram) -> str:
+    edges = [int(edge) for edge in shape.edges]
+    return f"edges = {edges}\nbuckets_per_report = {shape.buckets_per_report}"
+
+
+HISTOGRAM: Kind[Histogram] = Kind(
+    decode=decode_histogram,
+    unit_variance=_unit_variance,
+    planned=_planned,
+    toml=_toml,
+    plan_options=(
+        PlanOption("num_buckets", 8, "histogram (default: 8)"),
+        PlanOption("buckets_per_report", 2, "histogram (default: 2)"),
+    ),
+)

@@ -1,0 +1,77 @@
+"""What a kind of metric brings for its analysis: how it is decoded, how noisy it is, and how a plan of it reads.
+
+A kind is a value of this class in a file of its own, named in the table `hubbub.analysis.kinds.KINDS`. Everything else
+asks it, or the facts that every shape answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from hubbub.analysis.estimation.cells import PooledTally
+from hubbub.analysis.options import Options
+from hubbub.analysis.result import Decoding
+from hubbub.protocol.channel import Noise
+from hubbub.protocol.shape import Shape
+
+S = TypeVar("S", bound=Shape)
+Pools = Sequence[PooledTally]
+"""The tallies of one metric, each definition once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What a plan looks for, in words; `none` is the share at which nothing is there.
+
+    `counts_holders` says that a share is one of installs: fewer than a few of them are never promised to be seen.
+    """
+
+    what: str = "an answer"
+    of: str = "of installs"
+    by: str = "an answer by its share"
+    none: float = 0.0
+    counts_holders: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOption:
+    """A whole number by which `hubbub plan` lets this kind's shape be chosen."""
+
+    name: str
+    default: int | None
+    help: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sketch(Generic[S]):
+    """The part of a plan that a kind may have more to say about."""
+
+    shape: S
+    noise: Noise
+    epsilon_one_report: float
+    epsilon_permanent: float
+    strings: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind(Generic[S]):
+    """The functions and words of one kind.
+
+    `decode` makes a result of pooled tallies, and of candidates where the list of answers is open. `unit_variance` is n
+    times the variance of the estimated share of an answer that a share of n installs holds, beside so many strings.
+    `planned` is the shape with given `plan_options`, `toml` its keys in a metrics.toml, `plan_problems` what is wrong
+    with expecting so many strings, `plan_remarks` what else a planner should know.
+    """
+
+    decode: Callable[[Pools, Sequence[str], Options], Decoding]
+    unit_variance: Callable[[S, Noise, float, int], float]
+    planned: Callable[[Mapping[str, int], int], S]
+    toml: Callable[[S], str]
+    plan_options: tuple[PlanOption, ...] = ()
+    plan_problems: Callable[[S, int], Iterable[str]] = lambda shape, strings: ()
+    plan_remarks: Callable[[Sketch[S]], list[str]] = lambda sketch: []
+    goal: Goal = Goal()
+    has_ranges: bool = False
+    """Whether shares of any range and quantiles can be asked for."""

@@ -1,0 +1,240 @@
+"""The rows of a `string` metric: every candidate, the strings not listed, and no string at all.
+
+What is here holds for any design of cells, also one whose hash is not ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hubbub.analysis.arrays import Array, Index
+from hubbub.analysis.estimation import misfit
+from hubbub.analysis.estimation.cells import finite_population
+from hubbub.analysis.estimation.design import Design
+from hubbub.analysis.estimation.guesses import joint_shares
+from hubbub.analysis.estimation.intervals import Variance, normal_interval, ratios, score_interval
+from hubbub.analysis.estimation.selection import detected, interval_given_selection, normal_p_value
+from hubbub.analysis.estimation.string_screen import StringEstimates, screen
+from hubbub.analysis.kinds.kind import Pools
+from hubbub.analysis.kinds.rows import Columns, assemble
+from hubbub.analysis.options import Options
+from hubbub.analysis.result import ABSENT, ANSWER, OTHER, Decoding, Diagnostics
+
+
+def judge(
+    pools: Pools, design: Design, listed: Sequence[str], duplicate_of: Index, options: Options, notes: Sequence[str]
+) -> Decoding:
+    """Weigh and estimate the candidates of a design, judge each. `duplicate_of` says for each which one is the first
+    that sets the same cells: those are estimated once."""
+    first = np.flatnonzero(duplicate_of == np.arange(len(duplicate_of)))
+    apart = design if len(first) == len(listed) else design.only(first)
+    found = screen(apart, options.alpha)
+    answered = Answered.of(pools, design, found, options)
+    rows, thresholds = _rows(listed, first, found, answered, apart, options)
+    floor = float(np.median(thresholds[first])) if len(first) else np.nan
+    if options.exclude_absent:
+        rows = _among_answered(rows, answered, thresholds, options)
+    groups = _groups(listed, duplicate_of)
+    return assemble(
+        pools,
+        options,
+        rows,
+        diagnostics=_diagnostics(pools, apart, found, groups, options),
+        noise_floor=floor,
+        notes=[*notes, *_notes(design, found, groups)],
+        answered_only=options.exclude_absent,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The share of installs that answered at all, whatever they answered. `sampling` is 1 / (all installs)."""
+
+    share: float
+    variance: Variance
+    sampling: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, pools: Pools, design: Design, found: StringEstimates, options: Options) -> Answered:
+        """Where every answer sets the same number of bits, the ones in all count the answers, whatever the hash."""
+        finite = finite_population(pools, options.estimand)
+        if design.constant_weight:
+            share, variance = _answered_by_weight(pools, design, finite)
+        elif found.fit is not None and found.fit.degrees > 0:
+            share = found.answered
+            variance = Variance(np.array([found.answered_variance]), np.zeros(1), np.zeros(1))
+        else:  # as many cells as unknowns: nothing says how evenly the strings fell on them
+            share, variance = np.nan, Variance(np.array([np.inf]), np.zeros(1), np.zeros(1))
+        low, high = score_interval(np.array([share]), variance, options.confidence)
+        return cls(share, variance, finite_population(pools, "reporting"), float(low[0]), float(high[0]))
+
+    @property
+    def std_error(self) -> float:
+        return float(np.sqrt(self.variance.at(np.array([self.share])))[0])
+
+
+def _answered_by_weight(pools: Pools, design: Design, finite: float) -> tuple[float, Variance]:
+    """A cohort's shares add up to num_hashes times those who answered; cohorts weigh by their precision."""
+    cohorts = [(cohort, block.draws) for pool, block in zip(pools, design.blocks, strict=True) for cohort in pool]
+    observed = [(cohort, draws) for cohort, draws in cohorts if cohort.reports]
+    if not observed:
+        return np.nan, Variance(np.array([np.inf]), np.zeros(1), np.zeros(1))
+    share = np.array([cohort.shares.sum() / draws for cohort, draws in observed])
+    floor = np.array([len(cohort.ones) * cohort.floor / draws**2 for cohort, draws in observed])
+    slope = np.array([cohort.slope / draws for cohort, draws in observed])
+    sampling = np.array([cohort.sampling for cohort, _ in observed])
+    weight = 1 / np.where(floor > 0, floor, sampling)
+    weight /= weight.sum()
+    variance = Variance(
+        np.array([np.sum(weight**2 * floor)]),
+        np.array([np.sum(weight**2 * slope)]),
+        np.array([max(float(np.sum(weight**2 * sampling)) - finite, 0.0)]),
+    )
+    return float(np.sum(weight * share)), variance
+
+
+def _rows(
+    listed: Sequence[str],
+    first: Index,
+    found: StringEstimates,
+    answered: Answered,
+    design: Design,
+    options: Options,
+) -> tuple[Columns, Array]:
+    """The rows, and for each the estimate at which it would have been detected."""
+    count = len(listed)
+
+    def spread_out(values: Array, nothing: float) -> Array:
+        column = np.full(count, nothing)
+        column[first] = values
+        return column
+
+    draws = design.blocks[0].draws
+    estimate, fit_error = spread_out(found.estimate, np.nan), spread_out(found.std_error, np.inf)
+    share = np.clip(np.nan_to_num(estimate), 0, 1)
+    # A cell's variance holds the sampling of a string's holders once for each of its bits, as if each bit sampled them
+    # anew: share (1 - share) / (draws n). They are sampled once, and of the installs that reported not at all.
+    sampled = share * (1 - share) * answered.sampling
+    own = (sampled if options.estimand == "population" else 0.0) - sampled / draws
+    std_error = np.sqrt(np.maximum(fit_error**2 + own, 0.04 * fit_error**2))
+    low, high = normal_interval(estimate, std_error, options.confidence, found.degrees)
+    p_value = spread_out(found.p_value, np.nan)
+    chosen, level = detected(p_value, options.alpha, options.correction)
+    threshold = found.threshold(level)
+    low_selected, high_selected = np.full(count, np.nan), np.full(count, np.nan)
+    low_selected[chosen], high_selected[chosen] = interval_given_selection(
+        estimate[chosen], std_error[chosen], threshold * fit_error[chosen], options.confidence
+    )
+    most = min(1.0, max(0.0, answered.high)) if found.fit else 0.0
+    best = spread_out(joint_shares(design, found, most), 0.0)
+    absent, other = 1 - answered.share, answered.share - float(np.nansum(estimate))
+    errors = np.array([answered.std_error, float(np.sqrt(found.sum_variance + answered.std_error**2))])
+    last = np.array([absent, other])
+    low_other, high_other = normal_interval(last[1:], errors[1:], options.confidence, found.degrees)
+    rows = Columns(
+        values=[*listed, "absent", "other"],
+        roles=[*[ANSWER] * count, ABSENT, OTHER],
+        estimate=np.concatenate([estimate, last]),
+        std_error=np.concatenate([std_error, errors]),
+        low=np.concatenate([low, [1 - answered.high], low_other]),
+        high=np.concatenate([high, [1 - answered.low], high_other]),
+        p_value=np.concatenate([p_value, normal_p_value(last, errors)]),
+        best_guess=np.concatenate([best, np.clip(last[:1], 0, 1), [max(0.0, min(1.0, answered.share) - best.sum())]]),
+        low_selected=np.concatenate([low_selected, [np.nan] * 2]),
+        high_selected=np.concatenate([high_selected, [np.nan] * 2]),
+    )
+    return rows, np.concatenate([threshold * fit_error, [np.nan] * 2])
+
+
+def _among_answered(rows: Columns, answered: Answered, thresholds: Array, options: Options) -> Columns:
+    """Shares of those who answered. A string's bits are part of all ones, so top and bottom covary."""
+    kept = [i for i, role in enumerate(rows.roles) if role != ABSENT]
+    top, variance = rows.estimate[kept], rows.std_error[kept] ** 2
+    share = np.clip(np.nan_to_num(top), 0, 1)
+    var_answered = answered.std_error**2
+    covariance = float(answered.variance.slope[0]) * share
+    if options.estimand == "population":
+        covariance = covariance + answered.sampling * share * (1 - min(max(answered.share, 0), 1))
+    covariance[-1] = var_answered  # `other` is those who answered less all candidates, which are independent of it
+    best = rows.best_guess[kept] / max(float(np.sum(rows.best_guess[kept])), 1e-300)
+    among = ratios(top, answered.share, variance, covariance, var_answered, options.confidence)
+    assert rows.low_selected is not None
+    assert rows.high_selected is not None
+    low_selected, high_selected = rows.low_selected[kept], rows.high_selected[kept]
+    chosen = np.flatnonzero(~np.isnan(high_selected))
+    low_selected[chosen], high_selected[chosen] = interval_given_selection(
+        among.estimate[chosen], among.std_error[chosen], thresholds[kept][chosen] / answered.share, options.confidence
+    )
+    return Columns(
+        values=[rows.values[i] for i in kept],
+        roles=[rows.roles[i] for i in kept],
+        estimate=among.estimate,
+        std_error=among.std_error,
+        low=among.low,
+        high=among.high,
+        p_value=rows.p_value[kept],
+        best_guess=best,
+        low_selected=low_selected,
+        high_selected=high_selected,
+    )
+
+
+def _groups(listed: Sequence[str], duplicate_of: Index) -> tuple[tuple[str, ...], ...]:
+    """Candidates that set the same bits in every cohort that reported."""
+    members: dict[int, list[str]] = {}
+    for i in np.flatnonzero(duplicate_of != np.arange(len(duplicate_of))):
+        members.setdefault(int(duplicate_of[i]), [listed[int(duplicate_of[i])]]).append(listed[int(i)])
+    return tuple(tuple(group) for group in members.values())
+
+
+def _diagnostics(
+    pools: Pools, design: Design, found: StringEstimates, groups: tuple[tuple[str, ...], ...], options: Options
+) -> Diagnostics:
+    cohort_p = misfit.of_strings(design, found)
+    fit = found.fit
+    cells = int(design.observed.sum())
+    # The mass outside the list is estimated, too: a fake with the target's bits alone pulls that down and so the
+    # target up, by 1/(q* - p*).
+    attack_gain = max(1 / pool.cohorts[0].noise.gain for pool in pools)
+    hidden = float(np.mean(fit.residual[found.excluded])) if fit is not None and found.excluded.any() else 0.0
+    return Diagnostics(
+        cohort_p=cohort_p,
+        odd_cohorts=misfit.misfitting_cohorts(cohort_p),
+        indistinguishable=groups,
+        rank=min(int(np.isfinite(found.estimate).sum()), max(cells - 1, 0)),
+        num_columns=design.num_candidates + sum(len(group) - 1 for group in groups),
+        attack_radius=options.fake_share * attack_gain,
+        fake_share=options.fake_share,
+        hidden_heavy_share=hidden,
+    )
+
+
+def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...], ...]) -> list[str]:
+    notes = []
+    cells = int(design.observed.sum())
+    if not cells:
+        notes.append("No reports: nothing can be estimated.")
+    elif design.num_candidates > cells:
+        notes.append(
+            f"More candidates ({design.num_candidates}) than cells ({cells}): each was estimated by itself, "
+            "beside those detected."
+        )
+    if groups:
+        notes.append(
+            f"{sum(len(group) - 1 for group in groups)} candidates set the same bits as an earlier one and are "
+            "counted there: this hash cannot tell them apart."
+        )
+    unknown = int(np.isnan(found.estimate).sum())
+    if cells and unknown:
+        notes.append(f"{unknown} candidates cannot be told from strings outside the list.")
+    if found.excluded.any():
+        notes.append(
+            f"{int(found.excluded.sum())} cells stick out that no candidate explains: a string outside the list is "
+            "likely held by many. They were set aside."
+        )
+    return notes

@@ -1,0 +1,90 @@
+"""Results for programs: tidy rows as CSV, JSON and Parquet. Shares are between 0 and 1."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hubbub.analysis.comparison import Comparison
+from hubbub.analysis.optional import need
+from hubbub.analysis.result import COLUMNS, Decoding
+
+
+def to_csv(tables: Sequence[Decoding] | Sequence[Comparison]) -> str:
+    """A row for each value of each table, under one header. Shares are between 0 and 1; what is not known is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for place, columns in enumerate(table.columns() for table in tables):
+        if place == 0:
+            writer.writerow(columns)
+        for row in zip(*columns.values(), strict=True):
+            writer.writerow([_csv_cell(cell) for cell in row])
+    return out.getvalue()
+
+
+def to_json(decodings: Sequence[Decoding]) -> str:
+    """One object for each metric: the facts of the whole, then the rows."""
+    return json.dumps([_json_of(decoding) for decoding in decodings], indent=1, ensure_ascii=False) + "\n"
+
+
+def comparisons_to_json(comparisons: Sequence[Comparison]) -> str:
+    """Tidy rows of all comparisons: after minus before."""
+    rows = [
+        dict(zip(columns, cells, strict=True))
+        for columns in (comparison.columns() for comparison in comparisons)
+        for cells in zip(*columns.values(), strict=True)
+    ]
+    return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
+
+
+def write_parquet(decodings: Sequence[Decoding], path: str) -> None:
+    """The rows of `to_csv` as a Parquet file, with types. Needs `hubbub[parquet]`."""
+    pa, pq = need("pyarrow", "'hubbub[parquet]'"), need("pyarrow.parquet", "'hubbub[parquet]'")
+    kinds = {"metric": pa.string(), "epochs": pa.string(), "value": pa.string(), "detected": pa.bool_()}
+    kinds["num_reports"] = pa.int64()
+    schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in COLUMNS])
+    tables = [pa.table(decoding.columns(), schema=schema) for decoding in decodings]
+    pq.write_table(pa.concat_tables(tables), path)
+
+
+def _json_of(decoding: Decoding) -> dict[str, Any]:
+    found = decoding.diagnostics
+    return {
+        "metric": decoding.metric,
+        "kind": decoding.kind,
+        "unit": decoding.unit,
+        "epochs": list(decoding.epochs),
+        "estimand": decoding.estimand,
+        "of": decoding.of,
+        "confidence": decoding.confidence,
+        "correction": decoding.correction,
+        "num_reports": decoding.num_reports,
+        "noise_floor": _plain(decoding.noise_floor),
+        "notes": list(decoding.notes),
+        "diagnostics": {
+            "cohort_p": [_plain(p) for p in found.cohort_p],
+            "odd_cohorts": list(found.odd_cohorts),
+            "indistinguishable": [list(group) for group in found.indistinguishable],
+            "rank": found.rank,
+            "num_columns": found.num_columns,
+            "fake_share": found.fake_share,
+            "attack_radius": found.attack_radius,
+            "hidden_heavy_share": found.hidden_heavy_share,
+        },
+        "rows": [{"role": role, **row} for role, row in zip(decoding.roles, decoding.rows(), strict=True)],
+    }
+
+
+def _plain(number: float) -> float | None:
+    return float(number) if np.isfinite(number) else None
+
+
+def _csv_cell(cell: Any) -> Any:
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    return "" if cell is None else cell

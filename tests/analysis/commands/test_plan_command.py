@@ -1,0 +1,102 @@
+"""`hubbub plan`, as people call it."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+from hubbub.analysis.commands.plan import add_plan, run_plan
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.registry import Registry
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "metrics.toml"
+
+
+def run(*arguments: str) -> int:
+    parser = ArgumentParser()
+    add_plan(parser)
+    return run_plan(parser.parse_args(arguments))
+
+
+def test_the_command_says_what_is_needed(capsys) -> None:
+    assert run("--kind", "choice", "--num-choices", "1000", "--share", "0.1%", "--epsilon", "2") == 0
+    assert "you need 5.69 M reports" in capsys.readouterr().out
+    assert run("--kind", "choice", "--num-choices", "1000", "--installs", "50000", "--epsilon", "2") == 0
+    assert "you will see answers above 1.1 % of installs" in capsys.readouterr().out
+
+
+def test_the_table_holds_what_single_questions_answer(capsys) -> None:
+    assert run("--kind", "flag", "--table", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert len(rows) == 12
+    for row in rows:
+        asked = ("--share", str(row["share"]), "--epsilon", str(row["epsilon_one_report"]))
+        assert run("--kind", "flag", *asked, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["answer"] == row["installs"]
+    assert run("--kind", "flag", "--table", "--consent", "0.5") == 0
+    assert "How many installs, of which 50 % agree," in capsys.readouterr().out
+
+
+def test_the_command_compares_with_rappor_and_advises_slots(capsys) -> None:
+    assert run("--installs", "1e6", "--share", "1%", "--strings", "1000", "--change-rate", "0.02") == 0
+    printed = capsys.readouterr().out
+    assert "num_cohorts = 512, for 1,000 strings" in printed
+    assert "RAPPOR at the same epsilons" in printed
+    assert "hold = " in printed
+
+
+def test_the_command_says_no_and_what_would_change_it(capsys) -> None:
+    assert run("--installs", "1000", "--share", "0.01%") == 1
+    printed = capsys.readouterr().out
+    assert printed.startswith("No: no epsilon up to 16")
+    assert "What would change it" in printed
+
+
+@pytest.mark.parametrize("kind", ["flag", "choice", "string", "mean", "histogram", "range"])
+def test_the_command_writes_metrics_that_load(kind: str, capsys) -> None:
+    assert run("--kind", kind, "--installs", "1e6", "--share", "2%", "--toml") == 0
+    head = 'app = "planned"\nlifetime_epsilon = 1000\n'
+    registry = Registry.parse(head + capsys.readouterr().out)
+    assert registry["planned"].kind == kind
+
+
+def test_the_command_draws_a_picture(tmp_path) -> None:
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    path = tmp_path / "plan.svg"
+    assert run("--kind", "flag", "--installs", "1e5", "--epsilon", "1", "--chart", str(path)) == 0
+    drawn = path.read_text(encoding="utf-8")
+    assert "smallest share seen" in drawn
+    assert "epsilon 0.5" in drawn
+
+
+def test_the_command_plans_a_registry(capsys) -> None:
+    assert run(str(EXAMPLE), "--installs", "1e6", "--consent", "0.3", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["metric"] for row in found["metrics"]] == list(Registry.load(EXAMPLE).metrics)
+    assert run(str(EXAMPLE), "--lifetime", "30") == 0
+    assert "lifetime_epsilon = 30" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--epsilon", "2"), "leave out exactly one"),
+        (("--installs", "9", "--share", "0.1", "--epsilon", "1", "--power", "0.5"), "none is left out"),
+        (("--installs", "0.5", "--epsilon", "1"), r"installs must be in \[1, 1e\+12\], got 0.5"),
+        (("--installs", "9", "--epsilon", "99"), r"epsilon_one_report must be in \[0.01, 16\], got 99"),
+        (("--installs", "9", "--epsilon", "1", "--share", "2"), "share must be above 0 and below 1, got 2"),
+        (("--installs", "9", "--epsilon", "3", "--permanent", "2"), "at most epsilon_permanent=2, got 3"),
+        (("--installs", "9", "--epsilon", "1", "--num-cohorts", "16", "--strings", "1024"), "strings must be below"),
+        (("--table", "--share", "0.1"), "--table is over shares and epsilons, got --share too"),
+        (("--lifetime", "30"), "--lifetime needs a METRICS.TOML"),
+        ((str(EXAMPLE),), "give --installs"),
+        (("--installs", "1e6", "--epsilon", "1", "--change-rate", "3"), r"change-rate must be in \[0, 1\], got 3"),
+    ],
+)
+def test_wrong_use_is_answered_in_words(arguments, words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        run(*arguments)

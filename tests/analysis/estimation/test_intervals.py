@@ -1,0 +1,41 @@
+"""Intervals, against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from hubbub.analysis.estimation.intervals import (
+    Variance,
+    ratios,
+    score_interval,
+)
+
+numbers = st.floats(-2, 2, allow_nan=False)
+
+
+@given(numbers, st.floats(1e-6, 1), st.floats(-0.5, 0.5), st.floats(0, 1))
+def test_the_ends_of_a_score_interval_are_just_not_surprising(estimate, floor, slope, sampling):
+    variance = Variance(np.array([floor]), np.array([slope]), np.array([sampling]))
+    (low,), (high,) = score_interval(np.array([estimate]), variance, 0.95)
+    assert low <= high
+    for end in (low, high):
+        spread = floor + slope * end + sampling * end * (1 - end)
+        if spread > 0 and variance.at(np.array([estimate]))[0] > 0:
+            inside = abs(estimate - end) ** 2
+            assert inside == pytest.approx(1.959964**2 * spread, rel=1e-3, abs=1e-9) or not 0 <= end <= 1
+
+
+def test_without_noise_the_score_interval_is_wilsons():
+    variance = Variance(np.zeros(1), np.zeros(1), np.array([1 / 50]))
+    low, high = score_interval(np.array([0.1]), variance, 0.95)
+    wilson = stats.binomtest(5, 50).proportion_ci(method="wilson")
+    assert (low[0], high[0]) == pytest.approx((wilson.low, wilson.high))
+
+
+def test_a_ratio_to_what_may_be_nothing_has_no_interval():
+    found = ratios(np.array([0.1]), 0.01, np.array([0.01]), np.array([0.0]), 0.01, 0.95)
+    assert (found.low[0], found.high[0]) == (-np.inf, np.inf)

@@ -1,0 +1,33 @@
+"""The door of the analysis: every name is there, and opening it costs nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import hubbub.analysis
+
+CODE = """
+import sys
+import hubbub.analysis
+heavy = {"numpy", "scipy", "hubbub.analysis.result"} & set(sys.modules)
+assert not heavy, heavy
+import hubbub.analysis.decoding, hubbub.analysis.comparison
+from hubbub.analysis import compare, decode
+assert callable(decode) and callable(compare), "a module of the package stands where its function should"
+"""
+
+
+def test_every_name_is_there_and_no_other():
+    for name in hubbub.analysis.__all__:
+        assert getattr(hubbub.analysis, name).__name__ == name
+    assert dir(hubbub.analysis) == sorted(hubbub.analysis.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'decypher'"):
+        _ = hubbub.analysis.decypher
+
+
+def test_importing_the_package_loads_no_statistics():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
