@@ -35,9 +35,9 @@ PUBLIC: dict[str, tuple[str, ...]] = {
         "Distribution",
         "compare",
         "Comparison",
+        "read_candidates",
         "read_tallies",
         "fetch_tallies",
-        "read_candidates",
         "Tally",
         "Invalid",
     ),
@@ -51,17 +51,47 @@ PUBLIC: dict[str, tuple[str, ...]] = {
         "epsilon_chart",
         "save",
     ),
-    "hubbub.protocol.tally_files": ("read_tallies", "write_tallies", "fetch_tallies", "Wanted"),
-    "hubbub.protocol.metric": ("Metric", "Definition"),
-    "hubbub.protocol.tally": ("Tally", "Counts", "count", "merge"),
-    "hubbub.protocol.report": ("Report", "Batch", "by_short_hash"),
+    "hubbub.dashboard": ("Settings", "make_app"),
+    "hubbub.simulations": (
+        "Setting",
+        "simulate_metric",
+        "simulate_clients",
+        "SimulationResult",
+        "Scorecard",
+        "Distribution",
+        "default_population",
+        "parse_population",
+        "weighted_values",
+        "Behaviour",
+        "audit_registry",
+        "audit_callable",
+        "Audit",
+        "sample_tally",
+        "assign_cohorts",
+        "ones_of",
+    ),
+    "hubbub.protocol": (
+        "Registry",
+        "Metric",
+        "Definition",
+        "Tally",
+        "Report",
+        "Batch",
+        "Invalid",
+        "read_tallies",
+        "write_tallies",
+        "fetch_tallies",
+    ),
+    "hubbub.protocol.tally": ("Counts", "count", "merge"),
+    "hubbub.protocol.tally_files": ("Wanted",),
     "hubbub.protocol.wire": ("pack", "unpack", "to_json", "from_json"),
+    "hubbub.protocol.report": ("by_short_hash",),
     "hubbub.protocol.shape": ("Shape",),
     "hubbub.protocol.encoding": ("Encoded", "WrongValue"),
     "hubbub.protocol.cadence": ("epoch_of", "epoch_start", "epoch_text", "parse_epoch"),
     "hubbub.client.respond": ("respond", "draw_memo", "draw_bits"),
-    "hubbub.simulations.exact_tallies": ("sample_tally", "ones_of", "assign_cohorts"),
 }
+DOORS = ("hubbub.client", "hubbub.analysis", "hubbub.dashboard", "hubbub.simulations", "hubbub.protocol")
 PLAIN = ("to_json", "from_json")  # methods that say all by their names
 
 
@@ -76,8 +106,18 @@ def section(module_name: str) -> Iterator[str]:
     yield ""
     yield words(module)
     yield ""
-    for name in PUBLIC[module_name]:
+    own = [name for name in PUBLIC[module_name] if not _is_protocols(module_name, name)]
+    for name in own:
         yield from entry(name, getattr(module, name))
+    borrowed = [f"`{name}`" for name in PUBLIC[module_name] if name not in own]
+    if borrowed:
+        yield f"Also here, from [hubbub.protocol](#hubbub-protocol): {', '.join(borrowed)}."
+        yield ""
+
+
+def _is_protocols(module_name: str, name: str) -> bool:
+    """Whether another door shows a name that the protocol's own section explains."""
+    return module_name != "hubbub.protocol" and module_name in DOORS and name in PUBLIC["hubbub.protocol"]
 
 
 def entry(name: str, thing: Any) -> Iterator[str]:

@@ -35,8 +35,8 @@ FEWEST_INSTALLS = 160
 class Audit:
     """All findings of a run."""
 
-    findings: tuple[Finding, ...]
-    alpha: float = ALPHA
+    findings: tuple[Finding, ...]  # every test, with what it claimed and what was seen
+    alpha: float = ALPHA  # the chance that a true claim fails any of them
 
     @property
     def failures(self) -> list[Finding]:

@@ -10,22 +10,18 @@ from hubbub.protocol.invalid import require
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """How people differ from ones that answer the same for ever. All are chances in one epoch, unless said otherwise.
+    """How people differ from ones that answer the same for ever. Chances are of one epoch."""
 
-    `change`: the answer is drawn anew. `drift`: numbers grow by this factor less one; in a list, the answer moves on
-    to the next value (below 0: back). `season` (period, amount): numbers swing by the amount; in a list, up to that
-    share of people answer with the next value for a while, and come back. `absent`: there is nothing to record.
-    `away`: the app is not run. `churn`: the install goes for good and a new one comes. `consent`: the share of people
-    who agree at all.
-    """
-
-    change: float = 0.0
+    change: float = 0.0  # the chance that an answer is drawn anew
     drift: float = 0.0
+    """Numbers grow by this factor less one; in a list, the chance to move on to the next value (below 0: back)."""
     season: tuple[float, float] = (1.0, 0.0)
-    absent: float = 0.0
-    away: float = 0.0
-    churn: float = 0.0
-    consent: float = 1.0
+    """Period and amount: numbers swing by the amount; in a list, up to that share of people answer with the next value
+    for a while, and come back."""
+    absent: float = 0.0  # the chance that there is nothing to record
+    away: float = 0.0  # the chance that the app is not run
+    churn: float = 0.0  # the chance that an install goes for good and a new one comes
+    consent: float = 1.0  # the share of people who agree at all
 
     def __post_init__(self) -> None:
         require(self._broken_rules())

@@ -44,10 +44,10 @@ of both:
 class Distribution:
     """Values that can be recorded, each with its share. `words` says it to a person."""
 
-    values: tuple[Any, ...]
-    shares: Array
-    words: str
-    numeric: bool
+    values: tuple[Any, ...]  # what can be recorded
+    shares: Array  # how common each value is
+    words: str  # the same, said to a person
+    numeric: bool  # whether values are numbers
 
     def __len__(self) -> int:
         return len(self.values)

@@ -50,13 +50,13 @@ _MOST_DECOYS = 10_000
 class Setting:
     """What is simulated. `candidates` are what the analyst looks for, where answers are not declared."""
 
-    metric: Metric
-    people: Distribution
-    behaviour: Behaviour
-    installs: int
-    epochs: int
-    candidates: tuple[str, ...] | None = None
-    start: int = START
+    metric: Metric  # what is asked
+    people: Distribution  # what they would answer
+    behaviour: Behaviour  # how they change, come and go
+    installs: int  # how many there are
+    epochs: int  # for how many epochs they are asked
+    candidates: tuple[str, ...] | None = None  # what the analyst looks for, where answers are not declared
+    start: int = START  # the first second of the first epoch
 
     @property
     def epoch_numbers(self) -> list[int]:
@@ -69,13 +69,13 @@ class Setting:
 class SimulationResult:
     """What came of it."""
 
-    setting: Setting
-    way: str
-    histories: Histories
-    tally: Tally
-    decoding: Decoding
-    truth: Truth
-    card: Scorecard
+    setting: Setting  # what was simulated
+    way: str  # how: exact tallies, every report, or real clients
+    histories: Histories  # what the installs answered
+    tally: Tally  # what a collector would have counted
+    decoding: Decoding  # what an analyst makes of it
+    truth: Truth  # the true value of each row
+    card: Scorecard  # the one held against the other
 
     @property
     def sentence(self) -> str:

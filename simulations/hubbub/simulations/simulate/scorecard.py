@@ -28,22 +28,22 @@ class Scorecard:
     For a range it is the largest error of its distribution function, for a mean the error as a part of the range.
     """
 
-    metric: str
-    kind: str
-    reports: int
-    epochs: int
-    present: int
-    found: int
-    missed: int
-    false: int
-    smallest_seen: float | None
-    noise_floor: float | None
-    distance: float
-    covered: int
-    intervals: int
-    error: float
-    theory: float
-    stale: float
+    metric: str  # its name
+    kind: str  # its kind
+    reports: int  # reports counted
+    epochs: int  # epochs pooled
+    present: int  # values that somebody has
+    found: int  # of these, how many were detected
+    missed: int  # and how many were not
+    false: int  # values detected that nobody has
+    smallest_seen: float | None  # the smallest share detected
+    noise_floor: float | None  # the estimate from which on a value is detected
+    distance: float  # how far the best guess is from the truth (see above)
+    covered: int  # intervals that hold the truth
+    intervals: int  # of so many
+    error: float  # root mean square error of the estimates
+    theory: float  # what the formulas predict for it
+    stale: float  # the share of reports that repeat an answer no longer true
 
     @property
     def coverage(self) -> float:
