@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from hubbub.client.facts import FactName, add_counts, put, read_counts, read_facts
+from hubbub.client.facts import FactName, Facts, add_counts, put, read_counts, read_facts
 from hubbub.client.state import State
 
 
@@ -44,6 +44,11 @@ def everything(db: sqlite3.Connection) -> dict[str, object]:
 def test_a_new_state_has_the_facts_of_nobody(db: sqlite3.Connection) -> None:
     assert everything(db) == {**NOBODY, "home": read_facts(db).home}
     assert read_facts(db).home is not None
+
+
+def test_a_state_without_any_fact_is_nobodys() -> None:
+    facts = Facts({})
+    assert {name: getattr(facts, name) for name in NAMES} == NOBODY
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from email.utils import formatdate
+from pathlib import Path
 
 import pytest
 
-from hubbub.client import Client, upload
+from hubbub.client import Client, outbox, upload
+from hubbub.client.facts import put
+from hubbub.client.state import State
 from tests.client.answering_server import Answer, problem, stored
 from tests.client.install import DAY, Install
 from tests.client.registries import metric, registry
@@ -192,6 +195,17 @@ def test_the_outbox_is_capped_by_bytes(install: Install, environment) -> None:
     assert len(kept) == 4
     assert 8_000 < sum(kept) <= 10_000
     assert client.status().counts["dropped_outbox_full"] == 8
+
+
+@pytest.mark.parametrize(("answer", "leaves"), [("yes", True), ("no", False), (None, False)])
+def test_no_message_is_taken_up_without_a_yes_whatever_put_it_there(tmp_path: Path, answer, leaves: bool) -> None:
+    state = State(tmp_path)
+    message = outbox.Message(bytes(16), "day", 20_000, 1, b"body")
+    with state.transaction() as db:
+        put(db, "answer", answer)
+        outbox.add(db, message, not_before=0.0)
+        assert outbox.claim(db, now=20_001.5 * DAY) == (message if leaves else None)
+    state.close()
 
 
 # --- several senders ------------------------------------------------------------------------------------------------

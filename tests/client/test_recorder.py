@@ -142,6 +142,29 @@ def test_an_app_that_ran_on_in_silence_reports_the_epochs_between_two_records_to
     assert [report.epoch - TODAY for report in install.arrived()] == [1, 2, 3, 4, 5, 6, 7]
 
 
+def test_a_silence_of_more_than_28_days_is_a_clock_that_was_set_ahead_and_not_filled(install: Install) -> None:
+    client = install.agreed()
+    client.record("dark_theme", True)
+    install.days(27)
+    client.record("dark_theme", True)
+    client.flush()
+    assert [report.epoch - TODAY for report in install.arrived()] == list(range(1, 28))
+    install.days(29)
+    client.record("dark_theme", True)
+    client.flush()
+    install.days(1)
+    client.flush()
+    assert [report.epoch - TODAY for report in install.arrived()][27:] == [57]
+
+
+def test_a_client_remembers_what_it_answered_for_the_current_epochs_alone(install: Install) -> None:
+    client = install.agreed()
+    for _ in range(10):
+        client.record("dark_theme", True)
+        install.days(1)
+    assert len(client._recorder._answered) == 1
+
+
 def test_nothing_leaves_before_the_epoch_is_over(install: Install) -> None:
     client = install.agreed()
     client.record("dark_theme", True)

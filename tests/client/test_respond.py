@@ -20,6 +20,7 @@ from tests.client.registries import metric, registry
 ASKS: Registry = registry(
     metric("theme"),
     metric("page", "string", num_bits=65),
+    metric("host", "string", num_bits=64),
     metric("color", "choice", epsilon_one_report=3, epsilon_permanent=4),
     lifetime=100,
 )
@@ -37,7 +38,7 @@ class Counted:
         return self._random.randbytes(size)
 
 
-@pytest.mark.parametrize(("name", "size"), [("theme", 24), ("page", 24 * 9), ("color", 3)])
+@pytest.mark.parametrize(("name", "size"), [("theme", 24), ("page", 24 * 9), ("host", 24 * 8), ("color", 3)])
 def test_as_many_bytes_are_drawn_for_each_stage_whatever_is_sent_and_whatever_comes(name: str, size: int) -> None:
     found = ASKS[name]
     assert found.one_hot == (name == "color")

@@ -208,6 +208,20 @@ def test_the_end_of_an_app_does_not_wait_where_the_last_attempt_failed(install: 
     ending(patience=FOR_EVER, record=True)  # though a message is due, and a sender hangs on it
 
 
+def test_an_app_whose_last_attempt_failed_makes_none_when_it_ends(install: Install) -> None:
+    attempts = []
+
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
+        attempts.append(body)
+        return Answer(500)
+
+    # Pauses are drawn with four bytes: this one is over at once, so the message is due again.
+    client = install.with_message(post=post, random=lambda size: bytes(size) if size == 4 else install.chance(size))
+    client.flush()
+    client.close()
+    assert len(attempts) == 1
+
+
 def test_the_end_of_an_app_does_not_wait_where_nothing_is_due(install: Install, ending) -> None:
     ending(patience=60)
     assert install.server.connections == 1

@@ -35,9 +35,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    thing = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    home = __import__(_HOMES[name], fromlist=[name])  # importlib would be one more import
+    thing = globals()[name] = getattr(home, name)
     return thing
 
 

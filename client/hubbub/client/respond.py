@@ -64,19 +64,21 @@ def respond(metric: Definition, mask: int, cohort: int, random: Random, memo: in
 
 def draw_memo(metric: Definition, mask: int, cohort: int, random: Random) -> int:
     """The permanent response: drawn once for an answer, then kept for life."""
-    return permanent_response(metric, mask, cohort, RandomDraws(random))
+    return _carry(metric, metric.noise.permanent_units, mask, cohort, RandomDraws(random))
 
 
 def draw_bits(metric: Definition, memo: int, cohort: int, random: Random) -> int:
     """The instantaneous response: drawn afresh for every report."""
-    return instantaneous_response(metric, memo, cohort, RandomDraws(random))
+    return _carry(metric, metric.noise.instantaneous_units, memo, cohort, RandomDraws(random))
 
 
 def permanent_response(metric: Definition, mask: int, cohort: int, draws: Draws) -> int:
+    """`draw_memo`, from draws instead of random bytes."""
     return _carry(metric, metric.noise.permanent_units, mask, cohort, draws)
 
 
 def instantaneous_response(metric: Definition, memo: int, cohort: int, draws: Draws) -> int:
+    """`draw_bits`, from draws instead of random bytes."""
     return _carry(metric, metric.noise.instantaneous_units, memo, cohort, draws)
 
 
