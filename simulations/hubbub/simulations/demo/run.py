@@ -89,6 +89,11 @@ class TableRow:
     def holds(self) -> bool:
         return self.low <= self.truth <= self.high
 
+    @property
+    def seen(self) -> bool:
+        """Whether it stands out from noise; a number always does."""
+        return self.number or self.visible
+
 
 def run_demo(installs: int, processes: int, seed: int, out: TextIO, once: bool, browser: bool) -> int:
     """Run it, show it, and leave nothing behind. The dashboard is for those who stay; `once` needs none."""
@@ -219,13 +224,13 @@ def _table(rows: list[TableRow], home: int, installs: int, style: Style = PLAIN)
     bar = progress.bar(round(30 * home / installs), 30)
     names = [row.metric for row in rows]
     cells = [_cells(row, first=row.metric != last) for row, last in zip(rows, ["", *names], strict=False)]
-    header, *lines = text_table(_HEADER, cells, left=(0, 1, 2, 5), widths=_WIDTHS, gap=" ")
-    marked = [_marked(line, row, style) for line, row in zip(lines, rows, strict=True)]
-    return [f"{bar} {home:,} of {installs:,} installs have reported", "", header, *marked]
+    header, *lines = text_table(_HEADER, cells, left=(0, 1, 2, 5, 7), widths=_WIDTHS, gap=" ")
+    styled = [_styled(line, row, style) for line, row in zip(lines, rows, strict=True)]
+    return [f"{bar} {home:,} of {installs:,} installs have reported", "", header, *styled]
 
 
-_HEADER = ("", "metric", "value", "truth", "estimate", "  95 % interval", "noise floor")
-_WIDTHS = (1, 13, 26, 8, 9, 20, 11)
+_HEADER = ("", "metric", "value", "truth", "estimate", "  95 % interval", "noise floor", "")
+_WIDTHS = (1, 13, 26, 8, 9, 20, 11, 0)
 """Fixed: a table that is drawn over the last one should not jump."""
 
 
@@ -238,13 +243,14 @@ def _cells(row: TableRow, *, first: bool) -> list[str]:
         _figure(row, row.estimate),
         f"  {_figure(row, row.low)} to {_figure(row, row.high)}",
         _figure(row, row.noise_floor) if first and not row.number else "",
+        "" if row.holds and row.seen else " below the noise floor" if row.holds else " misses the truth",
     ]
 
 
-def _marked(line: str, row: TableRow, style: Style) -> str:
+def _styled(line: str, row: TableRow, style: Style) -> str:
     if not row.holds:
-        return style.warning(f"{line}  misses the truth")
-    return line.rstrip() if row.number or row.visible else style.faint(f"{line}  below the noise floor")
+        return style.warning(line)
+    return line if row.seen else style.faint(line)
 
 
 def _figure(row: TableRow, x: float) -> str:
