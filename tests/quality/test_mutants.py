@@ -9,8 +9,9 @@ import pytest
 
 from tests.quality import throwaway_tree
 from tests.quality.module_tests import tests_of as own_tests
-from tests.quality.mutants import AREAS, ROOT, Area, Project, drawn, main
+from tests.quality.mutants import AREAS, ROOT, Area, Mutant, Project, drawn, main
 from tests.quality.mutations import mutations
+from tests.quality.throwaway_tree import ThrowawayTree
 
 TOY = """
 def more(count: int, limit: int) -> int:
@@ -70,29 +71,30 @@ def test_a_mutation_changes_its_place_and_nothing_else():
     ]
 
 
-def test_every_module_in_reach_has_mutants_and_tests_of_its_own():
-    project = Project()
-    mutants = project.mutants()
+@pytest.fixture(scope="module")
+def mutants() -> list[Mutant]:
+    return Project().mutants()
+
+
+def test_every_module_in_reach_has_mutants_and_tests_of_its_own(mutants):
     assert {mutant.area for mutant in mutants} == set(AREAS)
-    for module in {mutant.module for mutant in mutants}:
-        mutant = next(mutant for mutant in mutants if mutant.module == module)
-        compile(mutant.mutation.apply((ROOT / module).read_text(encoding="utf-8")), module, "exec")
-    for module, folder in {(mutant.module, mutant.area.tests) for mutant in mutants}:
-        found = own_tests(ROOT, module, folder)
-        assert found, module
+    for mutant in {mutant.module: mutant for mutant in mutants}.values():
+        source = (ROOT / mutant.module).read_text(encoding="utf-8")
+        compile(mutant.mutation.apply(source), mutant.module, "exec")
+        found = own_tests(ROOT, mutant.module, mutant.area.tests)
+        assert found, mutant.module
         assert all((ROOT / path).is_file() for path in found)
 
 
-def test_a_draw_takes_as_many_of_each_area_and_little_depends_on_a_change_elsewhere():
-    mutants = Project().mutants()
+def test_a_draw_takes_as_many_of_each_area_and_little_depends_on_a_change_elsewhere(mutants):
     chosen = drawn(mutants, 40, seed=1)
     assert {sum(mutant.area == area for mutant in chosen) for area in AREAS} == {10}
     assert len(set(chosen)) == 40
     assert set(chosen) == set(drawn(mutants[::-1], 40, seed=1))
     assert set(chosen) != set(drawn(mutants, 40, seed=2))
-    gone = chosen[7]
-    left = drawn([mutant for mutant in mutants if mutant.module != gone.module], 40, seed=1)
-    assert {mutant for mutant in chosen if mutant.module != gone.module} <= set(left)
+    gone = chosen[7].module
+    left = drawn([mutant for mutant in mutants if mutant.module != gone], 40, seed=1)
+    assert {mutant for mutant in chosen if mutant.module != gone} <= set(left)
 
 
 def test_entries_of_the_list_of_harmless_ones_have_a_reason():
@@ -100,13 +102,15 @@ def test_entries_of_the_list_of_harmless_ones_have_a_reason():
 
 
 @pytest.fixture
-def toy(tmp_path: Path) -> Project:
-    (tmp_path / "source" / "toy").mkdir(parents=True)
-    (tmp_path / "source" / "toy" / "counting.py").write_text(TOY)
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_toy.py").write_text(TOY_TEST)
-    (tmp_path / "harmless.toml").write_text("")
-    return Project(tmp_path, [Area("source/toy", "tests")], ["source"], tmp_path / "harmless.toml")
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # a toy needs none of them
+    root = tmp_path / "project"
+    (root / "source" / "toy").mkdir(parents=True)
+    (root / "source" / "toy" / "counting.py").write_text(TOY)
+    (root / "tests").mkdir()
+    (root / "tests" / "test_toy.py").write_text(TOY_TEST)
+    (root / "harmless.toml").write_text("")
+    return Project(root, [Area("source/toy", "tests")], ["source"], root / "harmless.toml")
 
 
 def test_a_survivor_fails_the_run_until_it_has_a_reason_that_applies(toy, capsys):
@@ -131,13 +135,14 @@ def test_a_survivor_fails_the_run_until_it_has_a_reason_that_applies(toy, capsys
     assert "listed as harmless, and noticed by the tests" in capsys.readouterr().out
 
 
-def test_a_mutant_that_never_ends_is_ended(toy, capsys, monkeypatch):
-    (toy.root / "source" / "toy" / "counting.py").write_text(
-        "def more(count, limit):\n    while False:\n        pass\n    return 2\n"
-    )
+def test_a_mutant_that_never_ends_is_ended(toy, tmp_path, monkeypatch):
     monkeypatch.setattr(throwaway_tree, "MARGIN", 0)
-    assert main(["--workers", "1"], toy) == 0
-    assert "timed out: source/toy/counting.py:2: False -> (True)" in capsys.readouterr().out
+    endless = "def more(count, limit):\n    while True:\n        pass\n"
+    with ThrowawayTree(toy.root, toy.on_path, tmp_path / "copy") as tree:
+        usual = tree.unmutated_seconds(["tests"])
+        assert tree.try_mutant("source/toy/counting.py", endless, ["tests"], usual) == throwaway_tree.TIMED_OUT
+        assert tree.unmutated_seconds(["tests"]) > 0, "the module is as it was"
+    assert not (tmp_path / "copy").exists()
 
 
 def test_tests_that_fail_without_a_mutant_prove_nothing(toy):
