@@ -150,5 +150,5 @@ def test_an_interrupt_ends_it_quietly_with_status_130(tmp_path):
     # Opening it waits until the command has opened the other end.
     with interruptible([HUBBUB, "label", endless]) as process, endless.open("w"):
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=300)
     assert (process.returncode, output, errors) == (130, "", "")

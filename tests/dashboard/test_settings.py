@@ -61,7 +61,7 @@ def test_the_token_is_not_in_what_a_traceback_shows() -> None:
 
 def run(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
     command = [*DASHBOARD, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environ}, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environ}, timeout=300)
 
 
 def test_it_serves_until_it_is_told_to_stop(tmp_path) -> None:
@@ -75,7 +75,7 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path) -> None:
         with pytest.raises(urllib.error.HTTPError):
             urllib.request.urlopen(url + "nothing", timeout=30)
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=300)
     assert (process.returncode, out, errors) == (0, "", ""), "nothing is said about a request"
 
 
