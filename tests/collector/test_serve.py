@@ -131,7 +131,7 @@ def test_told_to_stop_it_answers_what_is_under_way_and_sends_new_requests_away(t
             idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             assert b"200 OK" in idle.recv(4096)
             collector.process.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
+            collector.wait_for_notice("stopping")
             idle.sendall(_raw_post(bodies[1]))
             refusal = idle.recv(4096)
             under_way.sendall(bodies[0][-5:])
@@ -140,7 +140,7 @@ def test_told_to_stop_it_answers_what_is_under_way_and_sends_new_requests_away(t
         assert b"Retry-After: " in refusal
         assert b"urn:hubbub:problem:draining" in refusal
         assert b'{"status": "stored"' in answer
-        assert collector.process.wait(timeout=10) == 0
+        assert collector.process.wait(timeout=120) == 0
     with Collector(tmp_path) as again:
         assert sum(tally.num_reports for tally in again.tallies().values()) == len(REGISTRY)
 

@@ -18,6 +18,7 @@ from hubbub.dashboard.commands import add_dashboard, given_candidates, run_dashb
 from hubbub.dashboard.settings import Settings
 from hubbub.protocol.invalid import Invalid
 from tests.dashboard.kit import write_samples
+from tests.interrupts import interruptible
 
 FOLDER = Path(__file__).parents[2] / "analysis" / "hubbub" / "dashboard"
 DASHBOARD = [sys.executable, "-m", "hubbub.command", "dashboard", "--no-browser"]
@@ -61,32 +62,21 @@ def test_the_token_is_not_in_what_a_traceback_shows() -> None:
 
 def run(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
     command = [*DASHBOARD, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environ}, timeout=60)
-
-
-def heed_interrupts() -> None:
-    """In a child: what runs these tests may ignore Ctrl-C, as anything started with `nohup ... &` does."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environ}, timeout=300)
 
 
 def test_it_serves_until_it_is_told_to_stop(tmp_path) -> None:
     paths = write_samples(tmp_path, days=1)
-    process = subprocess.Popen(
-        [*DASHBOARD, "--from", *paths, "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heed_interrupts,
-    )
-    greeting = process.stdout.readline()
-    url = greeting.split()[2]
-    assert greeting == f"Dashboard on {url} (for this machine only). Ctrl-C stops it.\n"
-    page = urllib.request.urlopen(url, timeout=30).read().decode()
-    assert "dark_theme" in page
-    with pytest.raises(urllib.error.HTTPError):
-        urllib.request.urlopen(url + "nothing", timeout=30)
-    process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=30)
+    with interruptible([*DASHBOARD, "--from", *paths, "--port", "0"]) as process:
+        greeting = process.stdout.readline()
+        url = greeting.split()[2]
+        assert greeting == f"Dashboard on {url} (for this machine only). Ctrl-C stops it.\n"
+        page = urllib.request.urlopen(url, timeout=30).read().decode()
+        assert "dark_theme" in page
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(url + "nothing", timeout=30)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=300)
     assert (process.returncode, out, errors) == (0, "", ""), "nothing is said about a request"
 
 

@@ -23,7 +23,7 @@ def _because(reason: str, *commands: str) -> list[Entry]:
 
 
 NOT_RUN = [
-    *_because("it is what runs this test", r"make test\b"),
+    *_because("it is what runs this test", r"make (test|newest)\b"),
     *_because("hours; each proof has a quick form in the tests", r"make proof\b"),
     *_because("tests/quality runs each of its tools", r"make check\b"),
     *_because("tests/docs/test_site.py runs the same builder", r"make docs\b"),
@@ -35,7 +35,7 @@ NOT_RUN = [
     *_because("needs a system manager and root", r"(sudo )?systemctl\b", r"sudo \w+"),
     *_because("needs a Docker daemon", r"docker\b"),
     *_because("it would open an editor in a browser", r"jupyter\b"),
-    *_because("minutes; it has tests of its own", r"make (bench|pictures)\b", r"hubbub experiments (?!--list)"),
+    *_because("minutes; it has tests of its own", r"make (bench|mutants|pictures)\b", r"hubbub experiments (?!--list)"),
 ]
 
 SMALLER = [

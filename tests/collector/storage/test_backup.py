@@ -37,7 +37,9 @@ def test_a_backup_under_load_has_all_that_was_acknowledged_before_it(tmp_path):
         senders = [threading.Thread(target=send, args=[seed]) for seed in range(4)]
         for sender in senders:
             sender.start()
-        time.sleep(0.7)
+        while len(acknowledged) < 100:
+            assert all(sender.is_alive() for sender in senders)
+            time.sleep(0.02)
         before = list(acknowledged)
         done = run("backup", "--data", collector.data, "--out", tmp_path / "copy")
         stop.set()

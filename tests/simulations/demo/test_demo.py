@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.chance import binomial_bounds
+from tests.interrupts import interruptible
 
 DEMO = [sys.executable, "-m", "hubbub.command", "demo", "--no-browser"]
 
@@ -64,26 +65,18 @@ def test_it_names_the_next_commands(once) -> None:
 
 
 def test_an_interrupt_cleans_up(tmp_path: Path) -> None:
-    environ = {**os.environ, "TMPDIR": str(tmp_path)}
-    process = subprocess.Popen(
-        [*DEMO, "--installs", "5000"],
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    first, second = process.stdout.readline(), process.stdout.readline()
-    url, dashboard = first.split()[5].rstrip(";"), second.split()[-1]
-    token = first.split()[-1]
-    assert second == f"Watch the estimates arrive on {dashboard}\n"
-    page = ">0 reports of"
-    while ">0 reports of" in page:  # interrupted at sea: the first installs have reported
-        page = urllib.request.urlopen(dashboard, timeout=30).read().decode()
-    assert "org.example.editor.demo" in page, "it knows the token, and asks nobody on this machine"
-    assert token not in page
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    with interruptible([*DEMO, "--installs", "5000"], {**os.environ, "TMPDIR": str(tmp_path)}) as process:
+        first, second = process.stdout.readline(), process.stdout.readline()
+        url, dashboard = first.split()[5].rstrip(";"), second.split()[-1]
+        token = first.split()[-1]
+        assert second == f"Watch the estimates arrive on {dashboard}\n"
+        page = ">0 reports of"
+        while ">0 reports of" in page:  # interrupted at sea: the first installs have reported
+            page = urllib.request.urlopen(dashboard, timeout=30).read().decode()
+        assert "org.example.editor.demo" in page, "it knows the token, and asks nobody on this machine"
+        assert token not in page
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("hubbub-")]
