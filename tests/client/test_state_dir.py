@@ -32,8 +32,8 @@ APP = "org.example.editor"
 )
 def test_state_lives_at_the_platforms_place_unless_another_is_given(monkeypatch, platform, environ, place) -> None:
     monkeypatch.setattr("hubbub.client.state_dir.sys.platform", platform)
-    assert state_directory(APP, environ) == Path(place)
-    assert state_directory(APP, environ, "/given") == Path("/given")
+    assert state_directory(APP, environ) == place
+    assert state_directory(APP, environ, Path("/given")) == "/given"
 
 
 def test_a_client_uses_the_place_that_the_environment_names(install: Install, environment, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, Self
 
 from hubbub.client import control
@@ -303,7 +302,7 @@ def _place(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] |
     try:
         state = State(state_directory(app, environ, given))
     except OSError as error:
-        return State(Path(os.devnull, app)), str(error)
+        return State(os.path.join(os.devnull, app)), str(error)
     if not is_explicit(environ, given) and in_container(environ):
         return state, WOULD_NOT_LAST
     return state, ""

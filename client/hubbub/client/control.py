@@ -5,6 +5,7 @@ The client and the `hubbub` command both go through here, so that both tell the 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -158,11 +159,11 @@ def describe(
     readable: bool = True,
 ) -> Status:
     """The status of a state, whether it exists or not. One that is not `readable` is described from outside."""
-    known = Status(app, decision.mode, decision.rule, rules, str(state.directory), set_aside=_set_aside(state))
+    known = Status(app, decision.mode, decision.rule, rules, state.directory, set_aside=_set_aside(state))
     counts: Counter[str] = Counter()
     for name, number in (unsaved or {}).items():
         counts[name] += number
-    if readable and state.path.exists():
+    if readable and os.path.exists(state.path):
         with state.transaction() as db:
             known = _with_numbers(known, db)
             counts.update(read_counts(db))
@@ -171,7 +172,7 @@ def describe(
 
 def _set_aside(state: State) -> tuple[str, ...]:
     try:
-        return tuple(str(path) for why in ("copied", "corrupt") for path in state.set_aside(why))
+        return tuple(path for why in ("copied", "corrupt") for path in state.set_aside(why))
     except OSError:  # the directory cannot be listed just now
         return ()
 

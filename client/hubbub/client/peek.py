@@ -92,7 +92,7 @@ def _look(metric: Metric, value: Any, state: State | None, cohort: int | None) -
     """The mask and the memo: those of the install if there is one, else of one made up for this call."""
     if cohort is not None and not 0 <= cohort < metric.shape.num_cohorts:
         raise Invalid([f"--cohort must be in [0, {metric.shape.num_cohorts - 1}], got {cohort}"])
-    if cohort is None and state is not None and state.path.exists():
+    if cohort is None and state is not None and os.path.exists(state.path):
         with in_words(), state.transaction() as db:
             who = known_identity(read_facts(db))
             if who is not None:

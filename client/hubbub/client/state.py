@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from os.path import exists, join
 
 from hubbub.client.budget import spent_micro
 from hubbub.client.facts import put, read_facts
@@ -69,9 +69,9 @@ class Unusable(Exception):
 class State:
     """Opens the file when it is first needed; makes it only when told to."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.path = directory / FILE
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = os.fspath(directory)
+        self.path = join(self.directory, FILE)
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
         with _fork_lock:
@@ -79,11 +79,15 @@ class State:
 
     def exists(self) -> bool:
         """Whether there is anything to open. A file set aside as corrupt counts: what it spent is unknown."""
-        return self.path.exists() or bool(self.set_aside("corrupt"))
+        return exists(self.path) or bool(self.set_aside("corrupt"))
 
-    def set_aside(self, why: str) -> list[Path]:
+    def set_aside(self, why: str) -> list[str]:
         """Earlier files that were found corrupt, or copied from elsewhere."""
-        return sorted(self.directory.glob(f"state.{why}-*.db"))
+        try:
+            names = sorted(os.listdir(self.directory))
+        except (FileNotFoundError, NotADirectoryError, PermissionError):  # opening the file will say so
+            return []
+        return [join(self.directory, name) for name in names if name.startswith(f"state.{why}-") and name[-3:] == ".db"]
 
     @contextmanager
     def transaction(self, durable: bool = False, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
@@ -139,7 +143,8 @@ class State:
             if busy:
                 raise Busy
             for path in self.set_aside("copied"):
-                path.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
 
     def close(self) -> None:
         with self._lock:
@@ -166,7 +171,7 @@ class State:
 
     def _connect(self) -> sqlite3.Connection:
         _make_room()
-        if not self.path.exists():
+        if not exists(self.path):
             self._make()
         db = _connect(self.path)
         try:
@@ -193,14 +198,14 @@ class State:
             with suppress(FileExistsError):  # another process was faster
                 os.link(beside, self.path)
         finally:
-            beside.unlink()
+            os.unlink(beside)
 
-    def _make_beside(self, carried: int = 0, lifetime: int | None = None) -> Path:
+    def _make_beside(self, carried: int = 0, lifetime: int | None = None) -> str:
         """A new file, to be put into its place whole: an empty one there is never just being made, but was lost."""
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
         if os.name == "posix":
-            self.directory.chmod(0o700)
-        beside = self.directory / f"state.{os.urandom(8).hex()}.new"
+            os.chmod(self.directory, 0o700)
+        beside = join(self.directory, f"state.{os.urandom(8).hex()}.new")
         os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         db = sqlite3.connect(beside, isolation_level=None)
         try:
@@ -215,7 +220,7 @@ class State:
             db.execute(f"PRAGMA user_version = {SCHEMA}")
             db.execute("COMMIT")
         except BaseException:
-            beside.unlink()
+            os.unlink(beside)
             raise
         finally:
             db.close()
@@ -230,24 +235,24 @@ class State:
             db.close()
             os.link(self.path, self._free_name("copied"))
             # At once: no other process ever finds nothing here, and starts with nothing spent.
-            beside.replace(self.path)
+            os.replace(beside, self.path)
         finally:
-            beside.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(beside)
         return _connect(self.path)
 
-    def _free_name(self, why: str) -> Path:
+    def _free_name(self, why: str) -> str:
         number = 1
-        while (aside := self.directory / f"state.{why}-{number}.db").exists():
+        while exists(aside := join(self.directory, f"state.{why}-{number}.db")):
             number += 1
         return aside
 
-    def _set_corrupt_aside(self) -> Path:
+    def _set_corrupt_aside(self) -> str:
         aside = self._free_name("corrupt")
-        self.path.rename(aside)
+        os.rename(self.path, aside)
         for suffix in ("-wal", "-shm"):
-            extra = self.path.with_name(self.path.name + suffix)
-            if extra.exists():
-                extra.rename(aside.with_name(aside.name + suffix))
+            if exists(self.path + suffix):
+                os.rename(self.path + suffix, aside + suffix)
         return aside
 
     # -- what can go wrong
@@ -277,7 +282,7 @@ class State:
         return Unusable(f"the state was corrupt ({said}) and is set aside as {aside}; nothing is sent")
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: str) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")
@@ -290,10 +295,10 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _home(path: Path) -> bytes:
+def _home(path: str) -> bytes:
     """Where a file was made. A copy has another inode, or lies on another machine. (Device numbers are left out: they
     change from boot to boot.)"""
-    place = f"{machine_id()} {path.stat().st_ino}"
+    place = f"{machine_id()} {os.stat(path).st_ino}"
     return blake2b(place.encode(), digest_size=16).digest()
 
 

@@ -8,33 +8,33 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
+from os.path import exists, expanduser, join  # not pathlib, which costs an app's start as much as sqlite3
 
 WOULD_NOT_LAST = (
     "this is a container, and no state directory was given that would outlive it (HUBBUB_STATE=DIR names one)"
 )
 
 
-def state_directory(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None = None) -> Path:
+def state_directory(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None = None) -> str:
     """The directory of one app: the one given, $HUBBUB_STATE/<app>, or the platform's place for state. Raises OSError
     where the platform has none, because the user has no home."""
     if given is not None:
-        return Path(given)
+        return os.fspath(given)
     if environ.get("HUBBUB_STATE"):
-        return Path(environ["HUBBUB_STATE"]) / app
+        return join(environ["HUBBUB_STATE"], app)
     home = _home(environ)
     if sys.platform == "win32":
-        return Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "hubbub" / app
+        return join(environ.get("LOCALAPPDATA") or join(home, "AppData", "Local"), "hubbub", app)
     if sys.platform == "darwin":
-        return home / "Library" / "Application Support" / "hubbub" / app
-    return Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "hubbub" / app
+        return join(home, "Library", "Application Support", "hubbub", app)
+    return join(environ.get("XDG_STATE_HOME") or join(home, ".local", "state"), "hubbub", app)
 
 
-def _home(environ: Mapping[str, str]) -> Path:
-    try:
-        return Path(environ.get("HOME") or environ.get("USERPROFILE") or Path.home())
-    except RuntimeError:
-        raise OSError("no home directory is known, and no state directory was given") from None
+def _home(environ: Mapping[str, str]) -> str:
+    home = environ.get("HOME") or environ.get("USERPROFILE") or expanduser("~")
+    if home == "~":
+        raise OSError("no home directory is known, and no state directory was given")
+    return home
 
 
 def is_explicit(environ: Mapping[str, str], given: str | os.PathLike[str] | None) -> bool:
@@ -42,11 +42,11 @@ def is_explicit(environ: Mapping[str, str], given: str | os.PathLike[str] | None
     return given is not None or bool(environ.get("HUBBUB_STATE"))
 
 
-def in_container(environ: Mapping[str, str], root: Path = Path("/")) -> bool:
+def in_container(environ: Mapping[str, str], root: str | os.PathLike[str] = "/") -> bool:
     """Whether this process lives in a container, whose files usually die with it."""
     return (
-        (root / ".dockerenv").exists()
-        or (root / "run" / ".containerenv").exists()
+        exists(join(root, ".dockerenv"))
+        or exists(join(root, "run", ".containerenv"))
         or bool(environ.get("KUBERNETES_SERVICE_HOST"))
         or bool(environ.get("container"))
     )
@@ -58,7 +58,8 @@ def machine_id() -> str:
         return _windows_machine_guid()
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         try:
-            return Path(path).read_text(encoding="ascii").strip()
+            with open(path, encoding="ascii") as file:
+                return file.read().strip()
         except (OSError, UnicodeDecodeError):
             continue
     return ""

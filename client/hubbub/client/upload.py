@@ -7,6 +7,7 @@ for good. Everything else (a proxy's 404, a captive portal's 200, redirects, all
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -20,6 +21,8 @@ TIMEOUT = 10.0
 """Seconds that one attempt may take at most."""
 
 _ANSWER_BYTES = 64 * 1024
+_PLAIN_ENDPOINT = r"(https://[a-z0-9][a-z0-9.-]*|http://(127\.0\.0\.1|localhost))(:[1-9][0-9]{0,3})?(/[a-z0-9/._-]*)?"
+"""Addresses that are plainly right; all others are taken apart by urllib."""
 
 
 class Answer(NamedTuple):
@@ -147,7 +150,9 @@ def checked_endpoint(endpoint: str | None) -> str | None:
     """https, or http on this machine: reports are noisy, but who sends them is not."""
     if endpoint is None:
         return None
-    from urllib.parse import urlsplit
+    if re.fullmatch(_PLAIN_ENDPOINT, endpoint):
+        return endpoint
+    from urllib.parse import urlsplit  # here, because only addresses out of the ordinary need it
 
     try:
         parts = urlsplit(endpoint)
