@@ -88,7 +88,7 @@ class App:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
         assert isinstance(connection, Connection)
-        connection.busy = True
+        connection.begin_request()
         try:
             return await self._route(request)(request)
         except Refused as refused:

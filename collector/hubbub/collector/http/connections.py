@@ -1,7 +1,8 @@
 """Connections: how many there may be, and which one is closed when there are too many.
 
 At the limit a new connection takes the place of the oldest that has no request under way, so that thousands of idle
-ones cannot shut out honest senders. A connection that does not bring a whole request in time is closed by aiohttp.
+ones cannot shut out honest senders. A connection that does not bring a whole request in time is closed: by aiohttp, and
+before its first request by a timer here, for aiohttp before 3.14 would wait for that one for ever.
 
 No private attribute of aiohttp is used. What is used and not documented there is checked at the start: `aiohttp_check`.
 """
@@ -26,7 +27,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
     """One connection. `sender` is the name its rate limit is kept under, while `sender_key` is in force."""
 
-    __slots__ = ("busy", "sender", "sender_key")
+    __slots__ = ("_first_request_timer", "busy", "sender", "sender_key")
 
     def __init__(self, server: Server, loop: asyncio.AbstractEventLoop, idle_seconds: float) -> None:
         super().__init__(
@@ -41,6 +42,20 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
         self.busy = False
         self.sender = b""
         self.sender_key = b""
+        self._first_request_timer: asyncio.TimerHandle | None = loop.call_later(idle_seconds, self.force_close)
+
+    def begin_request(self) -> None:
+        self.busy = True
+        self._stop_timer()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._stop_timer()  # which would keep a closed connection in memory until then
+        super().connection_lost(exc)
+
+    def _stop_timer(self) -> None:
+        if self._first_request_timer is not None:
+            self._first_request_timer.cancel()
+            self._first_request_timer = None
 
 
 class Server(web.Server):  # type: ignore[type-arg,unused-ignore]
