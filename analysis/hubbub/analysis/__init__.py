@@ -11,8 +11,9 @@ What is named here is the whole interface; each name is loaded when it is first 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hubbub.protocol.door import door
 
 if TYPE_CHECKING:
     from hubbub.analysis.candidates_file import read_candidates
@@ -40,29 +41,20 @@ __all__ = [
     "read_tallies",
 ]
 
-_MODULES = {
-    "Comparison": "hubbub.analysis.comparison",
-    "Decoding": "hubbub.analysis.result",
-    "Diagnostics": "hubbub.analysis.result",
-    "Distribution": "hubbub.analysis.distribution",
-    "Invalid": "hubbub.protocol.invalid",
-    "Options": "hubbub.analysis.options",
-    "Tally": "hubbub.protocol.tally",
-    "compare": "hubbub.analysis.comparison",
-    "decode": "hubbub.analysis.decoding",
-    "fetch_tallies": "hubbub.protocol.tally_files",
-    "read_candidates": "hubbub.analysis.candidates_file",
-    "read_tallies": "hubbub.protocol.tally_files",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_MODULES[name]), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__ = door(
+    __name__,
+    {
+        "Comparison": "hubbub.analysis.comparison",
+        "Decoding": "hubbub.analysis.result",
+        "Diagnostics": "hubbub.analysis.result",
+        "Distribution": "hubbub.analysis.distribution",
+        "Invalid": "hubbub.protocol.invalid",
+        "Options": "hubbub.analysis.options",
+        "Tally": "hubbub.protocol.tally",
+        "compare": "hubbub.analysis.comparison",
+        "decode": "hubbub.analysis.decoding",
+        "fetch_tallies": "hubbub.protocol.tally_files",
+        "read_candidates": "hubbub.analysis.candidates_file",
+        "read_tallies": "hubbub.protocol.tally_files",
+    },
+)

@@ -9,8 +9,9 @@
 this package imports neither aiohttp nor numpy; using its names does.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from hubbub.protocol.door import door
 
 if TYPE_CHECKING:
     from hubbub.dashboard.app import make_app
@@ -18,15 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Settings", "make_app"]
 
-_HOMES = {"Settings": "hubbub.dashboard.settings", "make_app": "hubbub.dashboard.app"}
-
-
-def __getattr__(name: str) -> object:
-    """A public name, from its module, when it is first asked for (PEP 562)."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__ = door(
+    __name__,
+    {
+        "Settings": "hubbub.dashboard.settings",
+        "make_app": "hubbub.dashboard.app",
+    },
+)

@@ -7,7 +7,9 @@ telemetry.consent(True)  # once, when the person agrees
 telemetry.record("dark_theme", True)  # anywhere, any time, from any thread or process
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hubbub.protocol.door import door
 
 if TYPE_CHECKING:
     from hubbub.client.client import Client
@@ -19,26 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Client", "Decision", "Invalid", "Pending", "Registry", "Status", "Transport"]
 
-_HOMES = {
-    "Answer": "hubbub.client.upload",
-    "Client": "hubbub.client.client",
-    "Decision": "hubbub.client.consent",
-    "Invalid": "hubbub.protocol.invalid",
-    "Pending": "hubbub.client.control",
-    "Registry": "hubbub.protocol.registry",
-    "Status": "hubbub.client.control",
-    "Transport": "hubbub.client.upload",
-}
-"""Where each public name lives. Imported when it is asked for: the `hubbub` command needs none of them."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = __import__(_HOMES[name], fromlist=[name])  # importlib would be one more import
-    thing = globals()[name] = getattr(home, name)
-    return thing
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__ = door(
+    __name__,
+    {
+        "Answer": "hubbub.client.upload",
+        "Client": "hubbub.client.client",
+        "Decision": "hubbub.client.consent",
+        "Invalid": "hubbub.protocol.invalid",
+        "Pending": "hubbub.client.control",
+        "Registry": "hubbub.protocol.registry",
+        "Status": "hubbub.client.control",
+        "Transport": "hubbub.client.upload",
+    },
+)

@@ -11,8 +11,9 @@ asked for, because apps import this package when they start.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hubbub.protocol.door import door
 
 if TYPE_CHECKING:
     from hubbub.protocol.invalid import Invalid
@@ -35,21 +36,18 @@ __all__ = [
     "write_tallies",
 ]
 
-_MODULES = {
-    "Batch": "report",
-    "Definition": "metric",
-    "Invalid": "invalid",
-    "Metric": "metric",
-    "Registry": "registry",
-    "Report": "report",
-    "Tally": "tally",
-    "fetch_tallies": "tally_files",
-    "read_tallies": "tally_files",
-    "write_tallies": "tally_files",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = door(
+    __name__,
+    {
+        "Batch": "hubbub.protocol.report",
+        "Definition": "hubbub.protocol.metric",
+        "Invalid": "hubbub.protocol.invalid",
+        "Metric": "hubbub.protocol.metric",
+        "Registry": "hubbub.protocol.registry",
+        "Report": "hubbub.protocol.report",
+        "Tally": "hubbub.protocol.tally",
+        "fetch_tallies": "hubbub.protocol.tally_files",
+        "read_tallies": "hubbub.protocol.tally_files",
+        "write_tallies": "hubbub.protocol.tally_files",
+    },
+)

@@ -7,8 +7,9 @@ told; `sample_tally` draws the exact tally of any number of installs, from the c
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hubbub.protocol.door import door
 
 if TYPE_CHECKING:
     from hubbub.simulations.audit.run import Audit, audit_callable, audit_registry
@@ -42,22 +43,24 @@ __all__ = [
     "weighted_values",
 ]
 
-_MODULES = {
-    "audit.run": ("Audit", "audit_callable", "audit_registry"),
-    "exact_tallies": ("assign_cohorts", "ones_of", "sample_tally"),
-    "people.behaviour": ("Behaviour",),
-    "people.distribution": ("Distribution", "default_population", "parse_population", "weighted_values"),
-    "simulate.run": ("Setting", "SimulationResult", "simulate_clients", "simulate_metric"),
-    "simulate.scorecard": ("Scorecard",),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__ = door(
+    __name__,
+    {
+        "Audit": "hubbub.simulations.audit.run",
+        "Behaviour": "hubbub.simulations.people.behaviour",
+        "Distribution": "hubbub.simulations.people.distribution",
+        "Scorecard": "hubbub.simulations.simulate.scorecard",
+        "Setting": "hubbub.simulations.simulate.run",
+        "SimulationResult": "hubbub.simulations.simulate.run",
+        "assign_cohorts": "hubbub.simulations.exact_tallies",
+        "audit_callable": "hubbub.simulations.audit.run",
+        "audit_registry": "hubbub.simulations.audit.run",
+        "default_population": "hubbub.simulations.people.distribution",
+        "ones_of": "hubbub.simulations.exact_tallies",
+        "parse_population": "hubbub.simulations.people.distribution",
+        "sample_tally": "hubbub.simulations.exact_tallies",
+        "simulate_clients": "hubbub.simulations.simulate.run",
+        "simulate_metric": "hubbub.simulations.simulate.run",
+        "weighted_values": "hubbub.simulations.people.distribution",
+    },
+)

@@ -1,0 +1,28 @@
+"""The door of a package: its public names, each loaded when it is first asked for (PEP 562).
+
+    __all__ = ["Tally", "read_tallies"]
+    __getattr__ = door(__name__, {"Tally": "hubbub.protocol.tally", "read_tallies": "hubbub.protocol.tally_files"})
+
+Importing a package then costs nothing of what is behind it: an app that embeds the client loads no decoder, and the
+help of a command loads no numpy.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def door(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """A `__getattr__` for a package whose public names live in these modules."""
+
+    def load(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = getattr(import_module(modules[name]), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return load
