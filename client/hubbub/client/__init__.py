@@ -1,10 +1,12 @@
 """The thing apps embed: noise made once, kept for life, under a budget. Most apps need `Client` alone.
 
-from hubbub.client import Client
+    from hubbub.client import Client
 
-telemetry = Client("metrics.toml", endpoint="https://telemetry.example.org")
-telemetry.consent(True)  # once, when the person agrees
-telemetry.record("dark_theme", True)  # anywhere, any time, from any thread or process
+    telemetry = Client("metrics.toml", endpoint="https://telemetry.example.org")
+    telemetry.consent(True)  # once, when the person agrees
+    telemetry.record("dark_theme", True)  # anywhere, any time, from any thread or process
+
+A name is loaded when it is first asked for.
 """
 
 from typing import TYPE_CHECKING
