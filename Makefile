@@ -1,10 +1,12 @@
 # Each of these does all its own set-up: nothing but make and Python 3.11 or newer is needed.
 
 PYTHON ?= python3
+VENV ?= .venv
+EXTRA ?= dev
 WORKERS ?= auto
 PYTEST_OPTIONS ?=
 
-BIN := .venv/bin
+BIN := $(VENV)/bin
 unexport PYTHONPATH PYTHONHOME
 
 define HELP
@@ -13,15 +15,17 @@ make demo      the whole loop, live: a collector, thousands of installs, truth b
 make check     what a machine can say of the code at a glance: ruff, mypy, who imports whom
 make docs      these documents as a site, in build/site
 make bench     hubbub beside its peers and the limit, one table (20 minutes; QUICK=1: three; ONLY=client|accuracy|...)
+make mutants   100 small mistakes planted in the code, one by one: the tests must notice each (an hour; resumes)
+make newest    as make test, with the newest version of everything that is installed, whatever constraints.txt says
 make proof     the long, full-size form of the claims; resumes where it stopped, ends with all its figures
 make pictures  screenshots of the dashboard, for docs/pictures; needs chromium
 make clean     removes all that these have made
 
-PYTHON=/path/to/python3 chooses the Python (now: $(PYTHON)), WORKERS=n how many processes test,
-PYTEST_OPTIONS="tests/protocol -x" what pytest is told besides.
+PYTHON=/path/to/python3 chooses the Python (now: $(PYTHON)), VENV=folder where its environment is (now: $(VENV)),
+WORKERS=n how many processes test, PYTEST_OPTIONS="tests/protocol -x" what pytest is told besides.
 endef
 
-.PHONY: help test demo check docs bench proof pictures clean environment
+.PHONY: help test demo check docs bench mutants newest proof pictures clean environment
 
 help:
 	$(info $(HELP))
@@ -48,6 +52,13 @@ docs: environment
 bench: environment
 	@$(BIN)/python -m tests.bench.run $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
+mutants: environment
+	$(BIN)/python -m tests.quality.mutants
+
+newest:
+	rm -rf .venv-newest
+	$(MAKE) test VENV=.venv-newest NEWEST=1
+
 # One after the other: some measure the machine, and must have it to themselves.
 proof: environment
 	$(BIN)/python -m pytest -m proof --resume -v $(PYTEST_OPTIONS)
@@ -56,8 +67,8 @@ pictures: environment
 	HUBBUB_NEED_BROWSER=1 HUBBUB_PICTURES=docs/pictures $(BIN)/python -m pytest tests/dashboard/test_pictures.py $(PYTEST_OPTIONS)
 
 clean:
-	rm -rf .venv .bench .proof .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf .venv .venv-* .bench .mutants .proof .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 environment:
-	@$(PYTHON) tools/environment.py
+	@$(PYTHON) tools/environment.py --venv "$(VENV)" --extra $(EXTRA) $(if $(NEWEST),--newest)

@@ -1,4 +1,5 @@
-"""What every test shares: which checks run, the figures they print, and chance that is the same in every run.
+"""What every test shares: which checks run, the figures they print, chance that is the same in every run, and that no
+process is left behind (leftovers.py).
 
 A check marked `proof` is the long, full-size form of a claim; it runs only where `-m` names the marker. What it
 prints through `figure` is kept in `.proof/` with the fact that it passed on this exact source tree, so that
@@ -17,6 +18,8 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.leftovers import Leftovers
 
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".proof"
@@ -56,6 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Leftovers(config), "hubbub-leftovers")
     is_worker = hasattr(config, "workerinput")
     if "proof" in config.option.markexpr and not is_worker:
         config.pluginmanager.register(_Record(config), "hubbub-proof-record")

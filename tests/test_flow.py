@@ -22,7 +22,7 @@ from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import Batch, Report, by_short_hash
 from hubbub.protocol.tally import count
-from hubbub.protocol.tally_files import fetch_tallies
+from hubbub.protocol.tally_files import read_tallies
 from hubbub.protocol.wire import from_json, pack, to_json, unpack
 from hubbub.simulations.server import running_collector
 from tests.chance import binomial_bounds
@@ -158,7 +158,7 @@ def test_one_record_travels_through_the_real_client_the_real_collector_and_the_r
                 now[0] += day
                 assert client.flush()
                 assert client.status().counts["sent"] == 1
-        (tally,) = fetch_tallies(collector.url, collector.token)
+        (tally,) = read_tallies(collector.url, token=collector.token)
     assert tally.num_reports == installs
     (counts,) = tally.epochs.values()
     low, high = binomial_bounds(installs, float(tally.metric.noise.q_star), 1e-6)

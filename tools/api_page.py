@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from hubbub.protocol.value import Value
+
 HEAD = """\
 # Python API
 
@@ -23,7 +25,7 @@ section; the protocol and the rest are for analysts, operators and tools.
 """
 
 PUBLIC: dict[str, tuple[str, ...]] = {
-    "hubbub.client": ("Client", "Status", "Pending", "Registry", "Invalid"),
+    "hubbub.client": ("Client", "Status", "Decision", "Pending", "Transport", "Answer", "Registry", "Invalid"),
     "hubbub.client.testing": ("hubbub_records", "recording"),
     "hubbub.analysis": (
         "decode",
@@ -33,9 +35,9 @@ PUBLIC: dict[str, tuple[str, ...]] = {
         "Distribution",
         "compare",
         "Comparison",
+        "read_candidates",
         "read_tallies",
         "fetch_tallies",
-        "read_candidates",
         "Tally",
         "Invalid",
     ),
@@ -49,17 +51,47 @@ PUBLIC: dict[str, tuple[str, ...]] = {
         "epsilon_chart",
         "save",
     ),
-    "hubbub.protocol.tally_files": ("read_tallies", "write_tallies", "fetch_tallies", "Wanted"),
-    "hubbub.protocol.metric": ("Metric", "Definition"),
-    "hubbub.protocol.tally": ("Tally", "Counts", "count", "merge"),
-    "hubbub.protocol.report": ("Report", "Batch", "by_short_hash"),
+    "hubbub.dashboard": ("Settings", "make_app"),
+    "hubbub.simulations": (
+        "Setting",
+        "simulate_metric",
+        "simulate_clients",
+        "SimulationResult",
+        "Scorecard",
+        "Distribution",
+        "default_population",
+        "parse_population",
+        "weighted_values",
+        "Behaviour",
+        "audit_registry",
+        "audit_callable",
+        "Audit",
+        "sample_tally",
+        "assign_cohorts",
+        "ones_of",
+    ),
+    "hubbub.protocol": (
+        "Registry",
+        "Metric",
+        "Definition",
+        "Tally",
+        "Report",
+        "Batch",
+        "Invalid",
+        "read_tallies",
+        "write_tallies",
+        "fetch_tallies",
+    ),
+    "hubbub.protocol.tally": ("Counts", "count", "merge"),
+    "hubbub.protocol.tally_files": ("Wanted",),
     "hubbub.protocol.wire": ("pack", "unpack", "to_json", "from_json"),
+    "hubbub.protocol.report": ("by_short_hash",),
     "hubbub.protocol.shape": ("Shape",),
     "hubbub.protocol.encoding": ("Encoded", "WrongValue"),
     "hubbub.protocol.cadence": ("epoch_of", "epoch_start", "epoch_text", "parse_epoch"),
     "hubbub.client.respond": ("respond", "draw_memo", "draw_bits"),
-    "hubbub.simulations.exact_tallies": ("sample_tally", "ones_of", "assign_cohorts"),
 }
+DOORS = ("hubbub.client", "hubbub.analysis", "hubbub.dashboard", "hubbub.simulations", "hubbub.protocol")
 PLAIN = ("to_json", "from_json")  # methods that say all by their names
 
 
@@ -74,8 +106,18 @@ def section(module_name: str) -> Iterator[str]:
     yield ""
     yield words(module)
     yield ""
-    for name in PUBLIC[module_name]:
+    own = [name for name in PUBLIC[module_name] if not _is_protocols(module_name, name)]
+    for name in own:
         yield from entry(name, getattr(module, name))
+    borrowed = [f"`{name}`" for name in PUBLIC[module_name] if name not in own]
+    if borrowed:
+        yield f"Also here, from [hubbub.protocol](#hubbub-protocol): {', '.join(borrowed)}."
+        yield ""
+
+
+def _is_protocols(module_name: str, name: str) -> bool:
+    """Whether another door shows a name that the protocol's own section explains."""
+    return module_name != "hubbub.protocol" and module_name in DOORS and name in PUBLIC["hubbub.protocol"]
 
 
 def entry(name: str, thing: Any) -> Iterator[str]:
@@ -114,9 +156,12 @@ def members(cls: type) -> Iterator[str]:
 
 def signature(name: str, thing: Any) -> Iterator[str]:
     """As one would write the call; a class that only carries values is shown by its fields."""
-    if is_dataclass(thing) or hasattr(thing, "_fields"):
-        names = [field.name for field in fields(thing)] if is_dataclass(thing) else list(thing._fields)
-        yield "Fields: " + ", ".join(f"`{field}`" for field in names if not field.startswith("_")) + "."
+    if getattr(thing, "_is_protocol", False):  # how one is called: nobody makes one by its name
+        thing = thing.__call__
+    elif inspect.isclass(thing) and field_names(thing):
+        yield "| field | type | meaning |"
+        yield "|---|---|---|"
+        yield from field_rows(thing)
         yield ""
         return
     whole = f"{name}{_short(inspect.signature(thing))}"
@@ -128,6 +173,43 @@ def signature(name: str, thing: Any) -> Iterator[str]:
     yield whole
     yield "```"
     yield ""
+
+
+def field_names(cls: type) -> list[str]:
+    """The public fields of a dataclass, a named tuple or one of the protocol's values; none for other classes."""
+    if is_dataclass(cls):
+        names = [field.name for field in fields(cls)]
+    elif issubclass(cls, Value):
+        names = list(cls.fields)
+    else:
+        names = list(getattr(cls, "_fields", ()))
+    return [name for name in names if not name.startswith("_")]
+
+
+def field_rows(cls: type) -> Iterator[str]:
+    """A row for each field: its type as it is written, its meaning as the line below it or behind it says."""
+    said: dict[str, tuple[str, str]] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        if base.__module__.startswith("hubbub"):
+            said |= _annotated(base)
+    for name in field_names(cls):
+        kind, meaning = said[name]
+        assert meaning, f"{cls.__qualname__}.{name} is public, and nothing says what it means"
+        yield f"| `{name}` | `{kind.replace('|', chr(92) + '|')}` | {_escaped(meaning)} |"
+
+
+def _annotated(cls: type) -> dict[str, tuple[str, str]]:
+    source = textwrap.dedent(inspect.getsource(cls))
+    lines = source.splitlines()
+    body = ast.parse(source).body[0].body  # type: ignore[attr-defined]
+    found: dict[str, tuple[str, str]] = {}
+    for item, following in itertools.pairwise([*body, None]):
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            meaning = lines[item.end_lineno - 1][item.end_col_offset :].partition("#")[2].strip()
+            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+                meaning = " ".join(str(following.value.value).split())
+            found[item.target.id] = ast.unparse(item.annotation), meaning
+    return found
 
 
 def words(thing: Any) -> str:
@@ -171,7 +253,7 @@ def _one_line(thing: Any) -> str:
 
 
 def _is_field(cls: type, name: str) -> bool:
-    return name in getattr(cls, "__dataclass_fields__", {}) or name in getattr(cls, "_fields", ())
+    return name in field_names(cls) or name in ("fields", "defaults", "aside")
 
 
 def _short(found: inspect.Signature) -> str:

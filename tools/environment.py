@@ -1,12 +1,17 @@
-"""Makes `.venv`, in which make runs everything. Needs nothing but Python 3.11 or newer.
+"""Makes the environment in which make runs everything. Needs nothing but Python 3.11 or newer.
+
+    python3 tools/environment.py [--venv .venv] [--extra dev] [--newest]
+
+Without `--newest` it holds the versions of constraints.txt; `--extra` is the extra of pyproject.toml that it gets.
 
 Done before and nothing changed: returns at once. The stamp that says so is written last and names all that the
-environment depends on, so one that was left half-made, or made for another pyproject.toml, Python or place, is made
+environment depends on, so one that was left half-made, or made for other files, another Python or place, is made
 anew. What pip is told by its own variables and files (an index, a proxy, a certificate) holds here as everywhere.
 
 Written so that older Pythons can read it, too: they are told in words what they lack.
 """
 
+import argparse
 import hashlib
 import importlib.util
 import os
@@ -16,10 +21,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
-STAMP = VENV / "made-by-make"
-PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-INSTALLED = ("--editable", str(ROOT) + "[dev]")
+CONSTRAINTS = ROOT / "constraints.txt"
 OLDEST = (3, 11)
 
 
@@ -27,11 +29,86 @@ class Missing(Exception):
     """Something the user must install first, in one sentence."""
 
 
+class Environment:
+    """One environment: where it is, and what it shall hold."""
+
+    def __init__(self, name: str, extra: str, newest: bool) -> None:
+        self.name = name
+        self.folder = ROOT / name
+        self.stamp = self.folder / "made-by-make"
+        self.python = self.folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+        self.extra = extra
+        self.newest = newest
+
+    def is_made(self) -> bool:
+        # A link whose interpreter has gone exists no more.
+        return self.python.exists() and self.stamp.exists() and self.stamp.read_text() == self.wanted()
+
+    def wanted(self) -> str:
+        """All that the environment depends on."""
+        parts = (
+            (ROOT / "pyproject.toml").read_bytes(),
+            b"newest" if self.newest else CONSTRAINTS.read_bytes(),
+            self.extra.encode(),
+            Path(__file__).read_bytes(),
+            sys.version.encode(),
+            os.path.realpath(sys.base_prefix).encode(),
+            str(ROOT).encode(),  # scripts and the editable install name it
+            str(self.folder).encode(),
+        )
+        return hashlib.blake2b(b"".join(hashlib.blake2b(part).digest() for part in parts)).hexdigest() + "\n"
+
+    def make(self) -> None:
+        said = "Making {} with Python {}.{}.{} (a minute or two, once) ..."
+        print(said.format(self.name, *sys.version_info), flush=True)
+        if self.folder.is_symlink() or self.folder.is_file():
+            self.folder.unlink()
+        if self.folder.exists() and any(self.folder.iterdir()) and not (self.folder / "pyvenv.cfg").exists():
+            raise Missing(f"{self.name} holds something else than an environment: name another folder, or remove it")
+        constraints = [] if self.newest else ["--constraint", str(CONSTRAINTS)]
+        project = ["--editable", f"{ROOT}[{self.extra}]"]
+        install = [*self.emptied(), "install", "-qq", "--disable-pip-version-check", *constraints, "pip", *project]
+        if run(install).returncode:
+            raise Missing(f"pip could not install the project into {self.name}: what it says above is the reason")
+        unfinished = self.stamp.with_suffix(".part")
+        unfinished.write_text(self.wanted())
+        unfinished.replace(self.stamp)
+
+    def emptied(self) -> list:
+        """Make it with nothing in it, and say how to call a pip that installs there."""
+        if has("venv") and has("ensurepip") and self.made_by("venv"):
+            return [str(self.python), "-m", "pip"]
+        # Debian and Ubuntu leave ensurepip out. Any pip since 22.3 can install into an environment that has none.
+        if has("venv") and self.made_by("venv", "--without-pip"):
+            for pip in pips():
+                reaching = [*pip, "--python", str(self.python)]
+                if run([*reaching, "--version"], quiet=True).returncode == 0:
+                    return reaching
+        if has("virtualenv") and self.made_by("virtualenv"):
+            return [str(self.python), "-m", "pip"]
+        raise Missing(
+            "{} cannot make a virtual environment; install the system package python{}.{}-venv (that is its name on "
+            "Debian and Ubuntu: apt-get install python{}.{}-venv) and run make again".format(
+                sys.executable, *sys.version_info[:2], *sys.version_info[:2]
+            )
+        )
+
+    def made_by(self, module: str, *options: str) -> bool:
+        shutil.rmtree(str(self.folder), ignore_errors=True)
+        return run([sys.executable, "-m", module, *options, str(self.folder)], quiet=True).returncode == 0
+
+
 def main() -> int:
+    parser = argparse.ArgumentParser(description="Makes the environment in which make runs everything.")
+    parser.add_argument("--venv", default=".venv", help="its folder, in the checkout unless it begins at the root")
+    parser.add_argument("--extra", default="dev", help="the extra of pyproject.toml that it gets")
+    parser.add_argument("--newest", action="store_true", help="the newest of everything, whatever constraints.txt says")
+    asked = parser.parse_args()
     try:
         check_version()
-        if not is_made():
-            make()
+        environment = Environment(asked.venv, asked.extra, asked.newest)
+        if not environment.is_made():
+            environment.make()
     except Missing as missing:
         print(f"hubbub: {missing}", file=sys.stderr)
         return 1
@@ -47,66 +124,11 @@ def check_version() -> None:
         )
 
 
-def is_made() -> bool:
-    # A link whose interpreter has gone exists no more.
-    return PYTHON.exists() and STAMP.exists() and STAMP.read_text() == wanted()
-
-
-def wanted() -> str:
-    """All that the environment depends on."""
-    parts = (
-        (ROOT / "pyproject.toml").read_bytes(),
-        Path(__file__).read_bytes(),
-        sys.version.encode(),
-        os.path.realpath(sys.base_prefix).encode(),
-        str(ROOT).encode(),  # scripts and the editable install name it
-    )
-    return hashlib.blake2b(b"".join(hashlib.blake2b(part).digest() for part in parts)).hexdigest() + "\n"
-
-
-def make() -> None:
-    print("Making .venv with Python {}.{}.{} (a minute or two, once) ...".format(*sys.version_info), flush=True)
-    if VENV.is_symlink() or VENV.is_file():
-        VENV.unlink()
-    shutil.rmtree(str(VENV), ignore_errors=True)
-    install = [*empty_environment(), "install", "-qq", "--disable-pip-version-check", "pip", *INSTALLED]
-    if run(install).returncode:
-        raise Missing("pip could not install the project into .venv: what it says above is the reason")
-    unfinished = STAMP.with_suffix(".part")
-    unfinished.write_text(wanted())
-    unfinished.replace(STAMP)
-
-
-def empty_environment() -> list:
-    """Make `.venv` with nothing in it, and say how to call a pip that installs there."""
-    if has("venv") and has("ensurepip") and made([sys.executable, "-m", "venv", str(VENV)]):
-        return [str(PYTHON), "-m", "pip"]
-    # Debian and Ubuntu leave ensurepip out. Any pip since 22.3 can install into an environment that has none.
-    if has("venv") and made([sys.executable, "-m", "venv", "--without-pip", str(VENV)]):
-        for pip in pips():
-            reaching = [*pip, "--python", str(PYTHON)]
-            if run([*reaching, "--version"], quiet=True).returncode == 0:
-                return reaching
-    if has("virtualenv") and made([sys.executable, "-m", "virtualenv", str(VENV)]):
-        return [str(PYTHON), "-m", "pip"]
-    raise Missing(
-        "{} cannot make a virtual environment; install the system package python{}.{}-venv (that is its name on "
-        "Debian and Ubuntu: apt-get install python{}.{}-venv) and run make again".format(
-            sys.executable, *sys.version_info[:2], *sys.version_info[:2]
-        )
-    )
-
-
 def has(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
     except ImportError:
         return False
-
-
-def made(command: list) -> bool:
-    shutil.rmtree(str(VENV), ignore_errors=True)
-    return run(command, quiet=True).returncode == 0
 
 
 def pips() -> list:

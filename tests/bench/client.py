@@ -29,7 +29,7 @@ COHORT = 7
 FIRST, LATER = US + ", a value's first report", US
 FLOOR, PER_BIT = "floor: one urandom, one hash", "SystemRandom, bit by bit"
 IMPORTS = {
-    BARE: "import hubbub.client",
+    BARE: "from hubbub.client import Client",
     "pure-ldp": "import pure_ldp.frequency_oracles",
     "multi-freq-ldpy": "from multi_freq_ldpy.pure_frequency_oracles import GRR, UE",
     "opendp": "import opendp.prelude",

@@ -16,7 +16,7 @@ from pathlib import Path
 from hubbub.collector import commit, intake
 from hubbub.collector.http import limits
 from hubbub.collector.storage import log, store
-from tests.collector import launch
+from hubbub.command.main import main as hubbub
 
 SPENT: dict[str, float] = {}
 CALLS: dict[str, int] = {}
@@ -63,7 +63,7 @@ def main() -> int:
         setattr(owner, attribute, timed(name, getattr(owner, attribute)))
     commit.Committer._run = timed_thread("thread: committer", commit.Committer._run)
     try:
-        return launch.main()
+        return hubbub()
     finally:
         SPENT["thread: event loop"] = time.thread_time()
         SPENT["process"] = time.process_time()

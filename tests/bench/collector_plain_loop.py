@@ -4,7 +4,7 @@ import sys
 
 sys.modules["uvloop"] = None  # importing it now fails as if it were not there
 
-from tests.collector import launch  # noqa: E402
+from hubbub.command.main import main  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(launch.main())
+    sys.exit(main())

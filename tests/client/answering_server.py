@@ -14,23 +14,17 @@ import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from hubbub.client import Answer
 from hubbub.protocol.refusal import PROBLEM_MEDIA_TYPE, Refused
 
 HANG = object()
 DRIP = object()
 RESET = object()
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    body: bytes = b""
-    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,13 @@ class Install:
         self.days(1)
         return client
 
+    def with_message(self, **options: Any) -> Client:
+        """A client of a person who agreed, with one message that is due."""
+        client = self.agreed(**options)
+        client.record("dark_theme", True)
+        self.days(1)
+        return client
+
     def days(self, number: float = 1) -> None:
         self.now += number * DAY
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 HUBBUB = Path(sys.executable).with_name("hubbub")
-PATIENCE = 60
-"""Seconds after which a process is believed to hang."""
+PATIENCE = 300
+"""Seconds after which a process is believed to hang, however busy the machine is."""
 
 
 def clean_environment(**more: str) -> dict[str, str]:

@@ -13,16 +13,16 @@ from random import Random
 
 import pytest
 
-from hubbub.client import Client, Registry, upload
+from hubbub.client import Answer, Client, Registry
+from hubbub.client.facts import read_facts
 from hubbub.client.memos import Memo
-from hubbub.client.respond import draw_memo
-from hubbub.client.state import get
-from hubbub.client.upload import Outcome
+from hubbub.client.respond import permanent_response
 from hubbub.protocol.bloom import string_mask
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.wire import unpack
 from tests.chance import assert_binomial, power
+from tests.client.answering_server import stored
 
 DAY = 86_400
 YEAR = 365
@@ -46,21 +46,22 @@ max_values = 1
 PAGE = REGISTRY["page"]
 
 
-@pytest.fixture(autouse=True)
-def _reporting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HUBBUB_MODE", "on")
-
-
-def a_year_of_reports(directory, seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int, int, list[int]]:
+def a_year_of_reports(directory, seed: int) -> tuple[int, int, int, list[int]]:
     """(mask, memo, cohort, the bits of every report) of one install that records the same page every day."""
     bodies: list[bytes] = []
-    monkeypatch.setattr(upload, "post", lambda url, body, *_: bodies.append(body) or Outcome("delivered"))
+
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
+        bodies.append(body)
+        return stored(body)
+
     now = [20_000.0 * DAY]
     client = Client(
         REGISTRY,
         endpoint="http://127.0.0.1:9",
         state_dir=directory,
         background=False,
+        post=post,
+        environ={"HUBBUB_MODE": "on"},
         clock=lambda: now[0],
         send_delay=lambda span: 0.0,
         random=Random(seed).randbytes,
@@ -71,7 +72,7 @@ def a_year_of_reports(directory, seed: int, monkeypatch: pytest.MonkeyPatch) -> 
         client.record("page", "https://example.org/")
         client.flush()
     with client._state.transaction() as db:
-        number = get(db, "number")
+        number = read_facts(db).number
         rows = db.execute("SELECT memo FROM memos").fetchall()
     client.close()
     cohort = number % PAGE.shape.num_cohorts
@@ -86,32 +87,32 @@ def averaged(reports: list[int]) -> int:
     return sum(1 << i for i in range(128) if 2 * sum(bits >> i & 1 for bits in reports) > len(reports))
 
 
-def attack(tmp_path, installs: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+def attack(tmp_path, installs: int) -> tuple[int, int]:
     """(positions of masks guessed right, memos recovered whole) over so many installs."""
     right = memos = 0
     for seed in range(installs):
-        mask, memo, _, reports = a_year_of_reports(tmp_path / str(seed), seed, monkeypatch)
+        mask, memo, _, reports = a_year_of_reports(tmp_path / str(seed), seed)
         guess = averaged(reports)
         right += 128 - (guess ^ mask).bit_count()
         memos += guess == memo
     return right, memos
 
 
-def test_a_year_of_reports_gives_away_the_memo_and_nothing_else(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_year_of_reports_gives_away_the_memo_and_nothing_else(tmp_path) -> None:
     """A memo's bit equals the mask's with probability 3/4 (f = 1/2), so that is how often averaging is right."""
     installs = 4
-    right, memos = attack(tmp_path, installs, monkeypatch)
+    right, memos = attack(tmp_path, installs)
     assert memos == installs  # averaging does get as far as the memo
     assert_binomial(right, 128 * installs, 3 / 4)
     assert power(128 * installs, 3 / 4, wrong_p=0.9) > 0.999
 
 
 def test_without_memos_averaging_recovers_everything(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def afresh(db, who, metric: Metric, mask: int, epoch: int, random) -> Memo:
-        return Memo(draw_memo(metric, mask, who.cohort(metric), random))
+    def afresh(db, who, metric: Metric, mask: int, epoch: int, draws) -> Memo:
+        return Memo(permanent_response(metric, mask, who.cohort(metric), draws))
 
-    monkeypatch.setattr("hubbub.client.recorder.answer", afresh)
-    right, _ = attack(tmp_path, 2, monkeypatch)
+    monkeypatch.setattr("hubbub.client.recorder.find_or_draw", afresh)
+    right, _ = attack(tmp_path, 2)
     assert right == 2 * 128
 
 
@@ -141,9 +142,9 @@ def test_the_best_attacker_on_a_flag_is_right_no_more_often_than_the_memo() -> N
 
 
 @pytest.mark.proof
-def test_a_year_of_reports_of_a_hundred_installs(tmp_path, monkeypatch: pytest.MonkeyPatch, figure) -> None:
+def test_a_year_of_reports_of_a_hundred_installs(tmp_path, figure) -> None:
     installs = 100
-    right, memos = attack(tmp_path, installs, monkeypatch)
+    right, memos = attack(tmp_path, installs)
     figure(
         "averaging over 365 reports", f"{right} of {128 * installs} positions right, {memos} of {installs} memos whole"
     )

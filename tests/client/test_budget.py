@@ -19,7 +19,7 @@ import pytest
 
 from hubbub.protocol.report import Batch, by_short_hash
 from hubbub.protocol.wire import unpack
-from tests.client.recorder import registries
+from tests.client.careless_app import registries
 
 METRICS = {metric.metric_hash: metric for registry in registries() for metric in registry}
 DEATHS = 3
@@ -31,10 +31,10 @@ def live(directory: Path, calls: int) -> tuple[int, int]:
     however fast the machine is: (calls, processes that died early)."""
     done = died = seed = 0
     now = "1728000000.0"
-    environ = {**os.environ, "HUBBUB_MODE": "on", "PYTHONPATH": str(Path.cwd())}
+    environ = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     while done < calls or died < DEATHS:
         left = max(calls - done, 1_000)
-        worker = [sys.executable, "tests/client/recorder.py", str(directory), str(seed), str(left), now]
+        worker = [sys.executable, "tests/client/careless_app.py", str(directory), str(seed), str(left), now]
         result = subprocess.run(worker, env=environ, capture_output=True, text=True)
         assert result.returncode < 0, result.stderr  # killed, one way or the other
         times = [line for line in result.stdout.splitlines(keepends=True) if line.endswith("\n")]

@@ -243,8 +243,19 @@ def test_a_state_of_another_version_is_told_in_words(lived: Install, command: st
     done = hubbub(command, "--state", lived.directory)
     assert done.returncode == 2
     assert done.stderr == (
-        f"hubbub {command}: {lived.directory / 'state.db'} must have schema 1, got 7: it is of another hubbub\n"
+        f"hubbub {command}: {lived.directory / 'state.db'} must have schema 1, got 7: another release of hubbub wrote "
+        "it. It is left as it is, and nothing is sent. Use the release of the app that wrote it, or delete the file to "
+        "start anew\n"
     )
+
+
+def test_status_of_a_state_of_another_version_says_what_can_be_done(lived: Install) -> None:
+    with sqlite3.connect(lived.directory / "state.db") as db:
+        db.execute("PRAGMA user_version = 7")
+    db.close()
+    first = said(lived, "status").splitlines()[0]
+    assert first.startswith(f"{lived.directory.name}: off, because {lived.directory / 'state.db'} must have schema 1")
+    assert first.endswith("Use the release of the app that wrote it, or delete the file to start anew")
 
 
 def test_no_command_connects_to_anything(lived: Install) -> None:

@@ -105,6 +105,24 @@ def test_a_test_run_leaves_the_outbox_of_a_person_who_agreed_as_it_is(install, e
     assert install.client().status().batches_waiting == 1
 
 
+@pytest.mark.parametrize(
+    ("around", "given", "mode"),
+    [
+        ({"DO_NOT_TRACK": "1"}, {"HUBBUB_MODE": "on"}, "on"),
+        ({"HUBBUB_MODE": "on"}, {"HUBBUB_MODE": "on", "DO_NOT_TRACK": "1"}, "off"),
+        ({"HUBBUB_MODE": "on"}, {}, "local"),  # under pytest
+    ],
+)
+def test_an_environment_that_is_given_takes_the_place_of_the_processs_own(
+    install: Install, environment: pytest.MonkeyPatch, around: dict, given: dict, mode: str
+) -> None:
+    install.agreed().close()
+    environment.delenv("HUBBUB_MODE")
+    for name, value in around.items():
+        environment.setenv(name, value)
+    assert install.client(environ=given).mode == mode
+
+
 def test_undecided_stores_nothing_whatever_an_app_does(install: Install) -> None:
     with install.client() as client:
         client.record("dark_theme", True)
@@ -198,6 +216,20 @@ def test_an_environment_that_leaves_on_empties_the_outbox(install: Install, vari
     assert install.client().status().batches_waiting == 0
 
 
+def test_an_epoch_that_the_environment_emptied_is_not_reported_again(install: Install) -> None:
+    with install.agreed() as client:
+        client.record("dark_theme", True)
+    install.client(environ={"HUBBUB_MODE": "on", "DO_NOT_TRACK": "1"}).close()
+    client = install.client()
+    client.record("dark_theme", True)
+    assert client.status().counts["not_asked"] == 1
+    install.days(1)
+    client.record("dark_theme", True)
+    install.days(1)
+    client.flush()
+    assert [report.epoch for report in install.arrived()] == [20_775]  # the day after
+
+
 def test_a_registry_that_asks_more_lapses_the_yes(install: Install) -> None:
     install.agreed().close()
     client = install.client(registry(metric("dark_theme"), metric("beta", why='"See who tries it"')))
@@ -261,7 +293,8 @@ time.sleep(float(sys.argv[2]))
 """
 
 
-def test_a_no_waits_for_a_busy_state(install: Install) -> None:
+def test_a_no_waits_for_a_busy_state(install: Install, environment) -> None:
+    environment.setattr("hubbub.client.control.INSISTENCE", 60)  # the other process may be slow to end
     client = install.agreed()
     client.record("dark_theme", True)
     process = start_python(HOLD_THE_STATE, install.directory / "state.db", 0.5)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hubbub.client import Client
+from hubbub.client.state import State
 from hubbub.protocol.bloom import canonical_text, digest
-from tests.client.answering_server import Answer
-from tests.client.install import Install
+from tests.client.answering_server import Answer, stored
+from tests.client.install import DAY, Install
 from tests.client.processes import start_python
 from tests.client.registries import metric, registry
 
@@ -142,6 +145,85 @@ def test_no_value_is_found_in_any_message(life: Install) -> None:
     sent = b"".join(life.server.bodies)
     assert len(sent) > 100
     assert [form for value in [*TEXTS, *CHOICES] for form in long_enough(value) if form in sent] == []
+
+
+# --- what was sent, declined or deleted ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def careless_sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite as most are built: it leaves deleted rows in the file. Some distributions build theirs otherwise, where
+    a client that forgot to ask would go unnoticed."""
+    connect = sqlite3.connect
+
+    def careless(*arguments: object, **options: object) -> sqlite3.Connection:
+        db = connect(*arguments, **options)
+        db.execute("PRAGMA secure_delete = OFF")
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", careless)
+
+
+def long_message(install: Install) -> Client:
+    """A client with one message that is due, whose bits are far too many to turn up by chance."""
+    client = install.agreed(registry(metric("page", "string", num_bits=2048)))
+    client.record("page", TEXTS[0])
+    install.days(1)
+    client.flush(timeout=0)  # made, and no time to send it
+    return client
+
+
+def the_bits(client: Client) -> bytes:
+    (message,) = (message for message in client.preview() if message.body)
+    return message.body[-200:]
+
+
+def closed(install: Install, client: Client) -> bytes:
+    """Every byte that stays when the app has ended: the log beside the file is folded in, and gone."""
+    client.close()
+    content = every_byte(install.directory)
+    assert b"state.db-wal" not in content
+    return content
+
+
+@pytest.mark.usefixtures("careless_sqlite")
+def test_a_message_that_was_sent_is_overwritten(install: Install) -> None:
+    client = long_message(install)
+    bits = the_bits(client)
+    install.server.answer = lambda body: Answer(500)
+    assert bits in closed(install, client)  # while it waits, it is there to be found
+    install.server.answer = stored
+    install.now += 60
+    client = install.client(send_delay=lambda span: 90 * DAY)
+    assert client.flush()
+    assert bits in install.server.bodies[-1]
+    assert bits not in closed(install, client)
+
+
+@pytest.mark.usefixtures("careless_sqlite")
+def test_what_was_made_and_not_sent_is_overwritten_by_a_no(install: Install) -> None:
+    client = long_message(install)
+    client.record("page", TEXTS[1])
+    (making,) = (message for message in client.preview() if not message.body)
+    sought = [the_bits(client), bytes.fromhex(making.reports[0]["bits"])[:200]]
+    client._state.close()  # as a fork would: what was made is in the file now, not only in the log beside it
+    client.consent(False)
+    content = closed(install, client)
+    assert [bits for bits in sought if bits in content] == []
+
+
+@pytest.mark.usefixtures("careless_sqlite")
+def test_a_row_that_is_deleted_is_overwritten_in_the_file(tmp_path: Path) -> None:
+    state, secret = State(tmp_path), b"a recognisable row " * 20
+    with state.transaction() as db:
+        db.execute("INSERT INTO memos VALUES (x'00', 'metric', 0, ?)", (secret,))
+        db.execute("INSERT INTO memos VALUES (x'01', 'metric', 1, x'02')")  # so that the page stays in use
+    state.close()
+    assert secret in every_byte(tmp_path)
+    with state.transaction() as db:
+        db.execute("DELETE FROM memos WHERE slot = 0")
+    state.close()
+    assert secret[:40] not in every_byte(tmp_path)
 
 
 def test_the_search_would_find_a_value_that_was_written(tmp_path: Path) -> None:

@@ -1,413 +1,257 @@
-"""A message is delivered only by our collector's word, dropped only by its refusal, else kept and tried again."""
+"""The sender is a thread only while it has something to do, and nobody waits for it longer than agreed."""
 
 from __future__ import annotations
 
-import json
-import socket
-from collections.abc import Iterator
-from email.utils import formatdate
+import sqlite3
+import threading
 
 import pytest
 
-from hubbub.client import Client
-from hubbub.protocol.refusal import LATER, STATUS
-from hubbub.protocol.wire import MEDIA_TYPE
-from tests.client.answering_server import HANG, RESET, Answer, AnsweringServer, problem, stored
-from tests.client.install import DAY, Install
-from tests.client.registries import metric, registry
+from hubbub.client import outbox
+from tests.client.answering_server import DRIP, HANG, Answer, stored
+from tests.client.install import Install
+from tests.client.processes import run_python
 
+# --- the thread -----------------------------------------------------------------------------------------------------
 
-@pytest.fixture
-def client(install: Install) -> Client:
-    """A client with one message that is due."""
-    return with_message(install, install.agreed())
 
+def senders() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "hubbub-sender"]
 
-def with_message(install: Install, client: Client) -> Client:
-    client.record("dark_theme", True)
-    install.days(1)
-    return client
 
+def test_the_sender_is_a_daemon_thread_that_exists_only_while_something_is_due(install: Install) -> None:
+    asked, answer_now = threading.Event(), threading.Event()
 
-def the_longest(install: Install):
-    """Chance that makes every pause as long as it can be, and is like any other else."""
-    return lambda size: b"\xff" * size if size == 4 else install.chance(size)
-
-
-def no_pause(install: Install):
-    return lambda size: bytes(size) if size == 4 else install.chance(size)
-
-
-# --- what is said ---------------------------------------------------------------------------------------------------
-
-
-def test_a_message_is_posted_to_the_collectors_path_as_packed_reports(install: Install, client: Client) -> None:
-    client.flush()
-    (received,) = install.server.received
-    assert received.path == "/v1/reports"
-    assert received.headers["Content-Type"] == MEDIA_TYPE
-    assert received.headers["User-Agent"] == "hubbub"
-    names = {"Content-Type", "User-Agent", "Accept", "Accept-Encoding", "Content-Length", "Host", "Connection"}
-    assert set(received.headers) == names
-
-
-@pytest.mark.parametrize("path", ["", "/", "/telemetry", "/telemetry/"])
-def test_the_endpoint_is_a_base_url(install: Install, path: str) -> None:
-    client = with_message(install, install.agreed(endpoint=install.server.url + path))
-    client.flush()
-    assert install.server.received[0].path == path.rstrip("/") + "/v1/reports"
-
-
-@pytest.mark.parametrize(
-    "endpoint",
-    [
-        "https://telemetry.example.org",
-        "https://telemetry.example.org:8443/base",
-        "http://localhost:8000",
-        "http://127.0.0.1",
-        "http://127.8.9.10:80",
-        "http://[::1]:8000",
-    ],
-)
-def test_an_endpoint_is_https_or_on_this_machine(install: Install, endpoint: str) -> None:
-    assert install.client(endpoint=endpoint).endpoint == endpoint
-
-
-@pytest.mark.parametrize(
-    "endpoint",
-    [
-        "http://telemetry.example.org",
-        "http://127.example.org",
-        "http://127.0.0.1.example.org",
-        "http://localhost.example.org",
-        "http://10.0.0.1",
-        "ftp://localhost",
-        "file:///etc/passwd",
-        "telemetry.example.org",
-        "https://",
-        "https://telemetry.example.org:port",
-        "https://telemetry.example.org?key=1",
-        "https://[::1",
-        "",
-    ],
-)
-def test_any_other_endpoint_is_refused_with_its_name(install: Install, endpoint: str) -> None:
-    with pytest.raises(ValueError) as raised:
-        install.client(endpoint=endpoint)
-    assert str(raised.value) == f"endpoint must be an https URL, or http on this machine, got {endpoint!r}"
-
-
-# --- delivered, dropped, kept ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("word", ["stored", "duplicate"])
-def test_our_200_with_our_id_delivers(install: Install, client: Client, word: str) -> None:
-    install.server.answer = lambda body: stored(body, word)
-    assert client.flush()
-    assert client.status().counts["sent"] == 1
-    assert client.status().batches_waiting == client.status().failures == 0
-
-
-@pytest.mark.parametrize("reason", sorted(set(STATUS) - LATER))
-def test_our_refusal_drops_and_is_counted_by_its_reason(install: Install, client: Client, reason: str) -> None:
-    install.server.answer = lambda body: problem(reason)
-    assert client.flush()
-    assert client.status().counts[f"dropped_{reason}"] == 1
-    assert client.status().batches_waiting == client.status().failures == 0
-    client.flush()
-    assert install.server.connections == 1
-
-
-def raw(text: str) -> bytes:
-    return text.replace("\n", "\r\n").encode()
-
-
-NOT_OURS = {
-    "a proxy's 404": Answer(404, b"<html>not found</html>", {"Content-Type": "text/html"}),
-    "a 404 in JSON": Answer(404, b'{"error": "not found"}'),
-    "another's problem document": Answer(410, b'{"type": "about:blank", "status": 410}'),
-    "a problem of ours with another status": problem("malformed", status=404),
-    "a problem of ours with 200": problem("epoch-closed", status=200),
-    "a problem we do not know": Answer(400, b'{"type": "urn:hubbub:problem:moon", "status": 400}'),
-    "a captive portal": Answer(200, b"<html>please log in</html>", {"Content-Type": "text/html"}),
-    "a captive portal in JSON": Answer(200, b'{"status": "ok", "login": "http://portal"}'),
-    "a list": Answer(200, b'["stored"]'),
-    "a word": Answer(200, b'"stored"'),
-    "nothing": Answer(200),
-    "no content": Answer(204),
-    "stored without an id": Answer(200, b'{"status": "stored"}'),
-    "stored with another id": Answer(200, json.dumps({"status": "stored", "batch_id": "00" * 16}).encode()),
-    "an id that is no text": Answer(200, b'{"status": "stored", "batch_id": 7}'),
-    "JSON without end": Answer(200, b"[" * 60_000),
-    "more than we read": Answer(200, b" " * 100_000 + b"{}"),
-    "wrong UTF-8": Answer(200, b'{"status": "\xff"}'),
-    "500": Answer(500, b"oops"),
-    "502": Answer(502),
-    "503 of a proxy": Answer(503),
-    "504": Answer(504),
-    "507 of a disk": Answer(507),
-    "408": Answer(408),
-    "425": Answer(425),
-    "429 of a proxy": Answer(429),
-    "401": Answer(401, b"", {"WWW-Authenticate": 'Basic realm="proxy"'}),
-    "407": Answer(407, b"", {"Proxy-Authenticate": 'Basic realm="proxy"'}),
-    "a full queue": problem("queue-full"),
-    "a rate limit": problem("rate-limited"),
-    "a collector that ends": problem("draining"),
-    "a full store": problem("storage-full"),
-    "garbage": b"\x00\x01\x02 no HTTP at all",
-    "silence": b"",
-    "half a header": raw("HTTP/1.1 200 OK\nContent-Le"),
-    "half a body": raw('HTTP/1.1 200 OK\nContent-Length: 1000\n\n{"status": "sto'),
-    "half a chunk": raw('HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\nff\n{"status"'),
-    "half a chunk of an error": raw('HTTP/1.1 500 Oops\nTransfer-Encoding: chunked\n\nff\n{"type"'),
-    "a wrong chunk of an error": raw("HTTP/1.1 429 Slow\nTransfer-Encoding: chunked\n\nzz\n"),
-    "too many headers": raw("HTTP/1.1 200 OK\n" + "X: y\n" * 300 + "\n"),
-    "a header without end": b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000,
-    "a reset": RESET,
-}
-
-
-@pytest.mark.parametrize("answer", NOT_OURS.values(), ids=NOT_OURS.keys())
-def test_any_other_answer_keeps_the_message_and_backs_off(install: Install, client: Client, answer: object) -> None:
-    install.server.answer = lambda body: answer
-    client.flush()
-    status = client.status()
-    assert (status.batches_waiting, status.failures) == (1, 1)
-    assert set(status.counts) == {"made"}
-    install.server.answer = stored
-    install.now += 31
-    client.flush()
-    assert client.status().counts["sent"] == 1
-    first, second = install.server.bodies
-    assert first == second
-
-
-@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 305, 307, 308])
-def test_a_redirect_is_not_followed(install: Install, client: Client, status: int) -> None:
-    with AnsweringServer() as trap:
-        install.server.answer = lambda body: Answer(status, b"", {"Location": trap.url + "/v1/reports"})
-        client.flush()
-        assert trap.connections == 0
-    assert (client.status().batches_waiting, client.status().failures) == (1, 1)
-
-
-def test_a_refused_connection_keeps_the_message(install: Install) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can have this port
-        endpoint = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        client = with_message(install, install.agreed(endpoint=endpoint))
-        client.flush()
-        assert (client.status().batches_waiting, client.status().failures) == (1, 1)
-
-
-def test_a_server_that_says_nothing_is_left_when_time_is_up(install: Install, client: Client) -> None:
-    install.server.answer = lambda body: HANG
-    client.flush(timeout=0.2)
-    assert (client.status().batches_waiting, client.status().failures) == (1, 1)
-
-
-def test_no_time_left_is_no_failure(install: Install, client: Client) -> None:
-    client.flush(timeout=0)
-    assert (client.status().batches_waiting, client.status().failures) == (1, 0)
-    assert install.server.connections == 0
-
-
-def test_every_retry_has_identical_bytes_across_runs(install: Install, client: Client) -> None:
-    install.server.answer = lambda body: Answer(503)
-    for _ in range(5):
-        client.flush()
-        client.close()
-        install.now += 6 * 3600 + 1
-        client = install.client(send_delay=lambda span: 90 * DAY)  # nothing else is sent meanwhile
-    client.flush()
-    assert len(install.server.bodies) == 6
-    assert len(set(install.server.bodies)) == 1
-
-
-def test_an_unknown_metric_is_kept_and_tried_again_daily_and_holds_nothing_up(install: Install, client: Client) -> None:
-    install.server.answer = lambda body: problem("metric-unknown")
-    client.flush()
-    assert client.status().failures == 0
-    (unknown,) = install.server.bodies
-    install.server.answer = lambda body: problem("metric-unknown") if body == unknown else stored(body)
-    tries = []
-    for _ in range(12):
-        install.now += 6 * 3600
-        client.flush()
-        tries.append(install.server.bodies.count(unknown) - 1)
-    assert tries == [0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3]
-    assert client.status().counts["sent"] == 3
-    install.server.answer = stored
-    install.days(1)
-    client.flush()
-    assert client.status().batches_waiting == 0
-
-
-# --- backing off ----------------------------------------------------------------------------------------------------
-
-
-def pauses(install: Install, client: Client, answer: object, number: int) -> Iterator[float]:
-    """How long the client waits after each of so many failures."""
-    install.server.answer = lambda body: answer
-    for failure in range(1, number + 1):
-        client.flush()
-        assert client.status().failures == failure
-        pause = client.status().next_send - install.now
-        yield pause
-        install.now += pause
-
-
-def test_pauses_grow_by_two_from_half_a_minute_to_six_hours(install: Install) -> None:
-    client = with_message(install, install.agreed(random=the_longest(install)))
-    found = list(pauses(install, client, Answer(500), 14))
-    assert found == pytest.approx([min(30 * 2**n, 6 * 3600) for n in range(14)], rel=1e-6)
-
-
-def test_jitter_is_full_so_a_pause_may_be_nothing(install: Install) -> None:
-    client = with_message(install, install.agreed(random=no_pause(install)))
-    assert list(pauses(install, client, Answer(500), 5)) == [0] * 5
-
-
-def test_the_pause_holds_for_later_runs(install: Install) -> None:
-    client = with_message(install, install.agreed(random=the_longest(install)))
-    install.server.answer = lambda body: Answer(500)
-    client.flush()
-    client.close()
-    install.server.answer = stored
-    install.now += 29
-    with install.client() as later:
-        later.flush()
-    assert len(install.server.bodies) == 1
-    install.now += 1
-    with install.client() as later:
-        later.flush()
-        assert later.status().failures == 0
-    assert len(install.server.bodies) == 2
-
-
-def test_a_failure_stops_the_other_messages_too(install: Install) -> None:
-    client = install.agreed()
-    install.days(5)
-    install.server.answer = lambda body: Answer(500)
-    client.flush()
-    assert client.status().batches_waiting == 5
-    assert install.server.connections == 1
-
-
-def test_retry_after_in_seconds_is_obeyed(install: Install) -> None:
-    client = with_message(install, install.agreed())
-    answer = Answer(429, b"", {"Retry-After": "600"})
-    assert list(pauses(install, client, answer, 2)) == [600, 600]
-
-
-def test_retry_after_as_a_date_is_read_on_the_servers_clock(install: Install) -> None:
-    client = with_message(install, install.agreed())
-    theirs = 1_000_000_000
-    answer = problem("queue-full", Retry_After=formatdate(theirs + 900, usegmt=True), Date=formatdate(theirs))
-    assert list(pauses(install, client, answer, 1)) == [900]
-
-
-@pytest.mark.parametrize("text", ["99999999", "9" * 400, formatdate(9e9, usegmt=True)])
-def test_no_retry_after_is_longer_than_a_day(install: Install, text: str) -> None:
-    client = with_message(install, install.agreed())
-    assert list(pauses(install, client, Answer(503, b"", {"Retry-After": text}), 1)) == [DAY]
-
-
-@pytest.mark.parametrize("text", ["-5", "soon", "", "1e3", "0", formatdate(1e9, usegmt=True)])
-def test_a_retry_after_without_sense_leaves_the_usual_pause(install: Install, text: str) -> None:
-    client = with_message(install, install.agreed(random=the_longest(install)))
-    answer = Answer(503, b"", {"Retry-After": text})
-    assert list(pauses(install, client, answer, 1)) == pytest.approx([30])
-
-
-def test_the_longer_of_pause_and_retry_after_counts(install: Install) -> None:
-    client = with_message(install, install.agreed(random=the_longest(install)))
-    answer = Answer(503, b"", {"Retry-After": "10"})
-    assert list(pauses(install, client, answer, 3)) == pytest.approx([30, 60, 120])
-
-
-def test_success_ends_the_backing_off(install: Install, client: Client) -> None:
-    list(pauses(install, client, Answer(500), 3))
-    install.server.answer = stored
-    client.flush()
-    assert client.status().failures == 0
-    assert client.status().next_send is None
-
-
-# --- the outbox -----------------------------------------------------------------------------------------------------
-
-
-def test_a_message_is_given_up_after_28_days(install: Install) -> None:
-    client = install.agreed(registry(metric("dark_theme", every="month")))
-    install.days(20)
-    client.close()
-    install.server.answer = lambda body: Answer(500)
-    install.days(26)  # 28 days end at midnight of January 29th
-    for day in range(30):
-        client = install.client()
-        client.flush()
-        assert client.status().batches_waiting == (1 if day < 27 else 0), day
-        client.close()
-        install.days(1)
-    assert client.status().counts["dropped_too_old"] == 1
-
-
-def test_the_outbox_is_capped_by_number_and_the_oldest_go_first(install: Install, environment) -> None:
-    environment.setattr("hubbub.client.upload.MAX_BATCHES", 3)
-    client = install.agreed()
-    install.days(8)
-    install.server.answer = lambda body: Answer(500)
-    client.flush()
-    kept = [message.epoch for message in client.preview() if message.body]
-    assert kept == ["2026-11-22", "2026-11-23", "2026-11-24"]
-    assert client.status().counts["dropped_outbox_full"] == 5
-
-
-def test_the_outbox_is_capped_by_bytes(install: Install, environment) -> None:
-    environment.setattr("hubbub.client.upload.MAX_BYTES", 10_000)
-    client = install.agreed(registry(metric("page", "string", num_bits=16_384)))
-    install.days(12)
-    install.server.answer = lambda body: Answer(500)
-    client.flush()
-    kept = [len(message.body) for message in client.preview() if message.body]
-    assert len(kept) == 4
-    assert 8_000 < sum(kept) <= 10_000
-    assert client.status().counts["dropped_outbox_full"] == 8
-
-
-# --- several senders ------------------------------------------------------------------------------------------------
-
-
-def test_two_processes_do_not_send_one_message_at_the_same_time(install: Install, client: Client) -> None:
-    other = install.client()
-
-    def answer(body: bytes) -> Answer:
-        if len(install.server.bodies) == 1:
-            other.flush()
+    def answer(body: bytes) -> object:
+        asked.set()
+        answer_now.wait(30)
         return stored(body)
 
     install.server.answer = answer
+    client = install.agreed(background=True)
+    client.record("dark_theme", True)
+    assert client.flush()
+    assert senders() == []
+    install.days(1)
+    client.record("dark_theme", True)
+    assert asked.wait(30)
+    (thread,) = senders()
+    assert thread.daemon
+    client.record("dark_theme", True)
+    assert senders() == [thread]
+    answer_now.set()
+    thread.join(30)
+    assert senders() == []
+    assert client.status().counts["sent"] == 1
+    client.record("dark_theme", True)
+    assert senders() == []
+
+
+def test_record_does_not_wait_for_the_network(install: Install) -> None:
+    install.server.answer = lambda body: HANG
+    client = install.agreed(background=True)
+    install.days(1)
+    client.record("dark_theme", True)  # with a server that never answers, waiting would mean for ever
+    (thread,) = senders()
+    assert client.status().counts["made"] == 2
+    install.server.over.set()
+    thread.join(30)
+
+
+def test_without_background_there_is_never_a_thread(install: Install) -> None:
+    before = threading.active_count()
+    seen = []
+    install.server.answer = lambda body: seen.extend(senders()) or stored(body)
+    client = install.with_message()
+    client.record("dark_theme", True)
+    assert install.server.connections == 0
     client.flush()
     assert len(install.server.bodies) == 1
+    assert seen == []
+    assert threading.active_count() <= before + 1  # the server's, which may still be closing its connection
+
+
+def test_a_flush_waits_for_the_thread_at_most_so_long(install: Install) -> None:
+    answer_now = threading.Event()
+    waited = []
+
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
+        waited.append(answer_now.wait(60))
+        return stored(body)
+
+    client = install.with_message(background=True, post=post)
+    assert not client.flush(timeout=0.05)  # were the thread waited for, it would end only after its own minute
+    (thread,) = senders()
+    answer_now.set()
+    thread.join(60)
+    assert waited == [True]
+    assert client.flush(timeout=0.05)
+
+
+def test_a_flush_waits_for_the_thread_until_it_has_sent(install: Install) -> None:
+    asked, flushing = threading.Event(), threading.Event()
+
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
+        asked.set()
+        flushing.wait(60)
+        return stored(body)
+
+    client = install.agreed(background=True, post=post)
+    install.days(1)
+    client.record("dark_theme", True)
+    assert asked.wait(60)
+    join = threading.Thread.join
+
+    def joined(thread: threading.Thread, timeout: float | None = None) -> None:
+        flushing.set()  # the caller waits: only now may the answer come
+        join(thread, timeout)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Thread, "join", joined)
+        assert client.flush(timeout=60)
     assert client.status().counts["sent"] == 1
 
 
-def test_a_message_whose_sender_died_is_sent_by_another_after_two_minutes(install: Install, client: Client) -> None:
-    def die(size: int) -> bytes:
-        raise KeyboardInterrupt
+def test_an_attempt_has_ten_seconds_and_never_more_than_the_caller(install: Install, monkeypatch) -> None:
+    given = []
 
-    client.flush(timeout=0)
-    install.server.answer = lambda body: Answer(500)
-    client._random = die  # a pause is drawn when the answer is known: there the process ends
-    with pytest.raises(KeyboardInterrupt):
-        client.flush()
-    install.server.answer = stored
-    other = install.client()
-    install.now += 119
-    other.flush()
-    assert len(install.server.bodies) == 1
-    install.now += 2
-    other.flush()
-    first, second = install.server.bodies
-    assert first == second
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
+        given.append(timeout)
+        return stored(body)
+
+    client = install.with_message(post=post)
+    client.flush(timeout=1000)
+    assert given == [10]
+    monkeypatch.setattr("hubbub.client.sender.TIMEOUT", 1e6)
+    install.days(1)
+    client.flush(timeout=1000)
+    assert 0 < given[1] <= 1000
+
+
+def test_a_message_is_synced_to_the_disk_before_it_leaves(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were it lost with the machine's power after it had left, its reports would be drawn a second time."""
+    happened = []
+    claim = outbox.claim
+
+    def claimed(db: sqlite3.Connection, now: float):
+        happened.append(("claim", *db.execute("PRAGMA synchronous").fetchone()))
+        return claim(db, now)
+
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
+        happened.append(("leaves",))
+        return stored(body)
+
+    monkeypatch.setattr(outbox, "claim", claimed)
+    client = install.with_message(post=post)
+    assert client.flush()
+    full = 2
+    assert happened == [("claim", full), ("leaves",), ("claim", full)]
+    with client._state.transaction() as db:
+        assert db.execute("PRAGMA synchronous").fetchone() != (full,)  # a record does not wait for the disk
+
+
+# --- leaving --------------------------------------------------------------------------------------------------------
+
+FOR_EVER = 100_000
+AN_APP_THAT_ENDS = """
+import json, os, sys, time
+from hubbub.client import Client, sender
+from hubbub.client import client as module
+registry, state, endpoint, now, patience, background, record = sys.argv[1:]
+module.EXIT_PATIENCE, sender.TIMEOUT = float(patience), 1e6
+telemetry = Client(registry, state_dir=state, endpoint=endpoint, clock=lambda: float(now), background=bool(background),
+                   send_delay=lambda span: 0)
+if record:
+    telemetry.record("dark_theme", True)
+begin = time.monotonic()
+telemetry.close()
+print(time.monotonic() - begin)
+"""
+
+
+@pytest.fixture
+def ending(install: Install):
+    """Lets an app end that has a message which is due; returns for how many seconds its end took. One that waits for
+    what never comes is found out: a process that hangs fails the test."""
+    client = install.agreed(send_delay=lambda span: span)
+    client.close()
+    install.days(1)
+    (install.directory.parent / "metrics.toml").write_text(install.registry.source)
+
+    def end(patience: float, background: bool = True, record: bool = False) -> float:
+        arguments = ("x" if background else "", "x" if record else "")
+        toml = install.directory.parent / "metrics.toml"
+        url = install.server.url
+        return run_python(AN_APP_THAT_ENDS, toml, install.directory, url, install.now, patience, *arguments)
+
+    return end
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_the_end_of_an_app_waits_two_seconds_for_a_server_that_hangs(install: Install, ending, background) -> None:
+    install.server.answer = lambda body: HANG
+    assert ending(patience=2, background=background, record=background) >= 1.9
+    assert install.server.connections == 1
+    assert install.client().status().failures == 1
+
+
+def test_the_end_of_an_app_waits_no_longer_for_an_answer_that_drips(install: Install, ending) -> None:
+    install.server.answer = lambda body: DRIP  # no single wait ever times out
+    ending(patience=0.5)
+    assert install.client().status().batches_waiting == 1
+
+
+def test_the_end_of_an_app_does_not_wait_where_the_last_attempt_failed(install: Install, ending) -> None:
+    install.server.answer = lambda body: HANG
+    ending(patience=0.1)
+    install.days(1)
+    ending(patience=FOR_EVER, record=True)  # though a message is due, and a sender hangs on it
+
+
+def test_an_app_whose_last_attempt_failed_makes_none_when_it_ends(install: Install) -> None:
+    attempts = []
+
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
+        attempts.append(body)
+        return Answer(500)
+
+    # Pauses are drawn with four bytes: this one is over at once, so the message is due again.
+    client = install.with_message(post=post, random=lambda size: bytes(size) if size == 4 else install.chance(size))
+    client.flush()
+    client.close()
+    assert len(attempts) == 1
+
+
+def test_the_end_of_an_app_does_not_wait_where_nothing_is_due(install: Install, ending) -> None:
+    ending(patience=60)
+    assert install.server.connections == 1
+    install.server.answer = lambda body: HANG
+    ending(patience=FOR_EVER, record=True)
+    assert install.server.connections == 1
+
+
+def test_the_end_of_an_app_sends_what_is_due(install: Install, ending) -> None:
+    ending(patience=60)
+    assert len(install.arrived()) == 1
+
+
+def test_an_app_that_never_closes_its_client_sends_at_exit(install: Install, ending) -> None:
+    script = AN_APP_THAT_ENDS.replace("telemetry.close()", "")
+    toml = install.directory.parent / "metrics.toml"
+    run_python(script, toml, install.directory, install.server.url, install.now, 60, "x", "x")
+    assert len(install.arrived()) == 1
+
+
+def test_counts_that_were_not_yet_saved_are_saved_at_the_end(install: Install) -> None:
+    with install.agreed() as client:
+        for _ in range(5):
+            client.record("dark_theme", True)
+    assert install.client().status().counts == {"made": 1, "repeated": 4}
+
+
+def test_a_client_can_be_closed_twice_and_used_again(install: Install) -> None:
+    client = install.agreed()
+    client.close()
+    client.close()
+    client.record("dark_theme", True)
+    assert client.status().counts["made"] == 1

@@ -183,16 +183,27 @@ def test_a_person_who_deletes_the_corrupt_file_starts_anew(install: Install) -> 
     assert install.agreed().mode == "on"
 
 
-def test_a_state_of_another_version_is_refused_in_words_and_left_alone(install: Install) -> None:
+@pytest.mark.parametrize("version", [-1, 2, 1000])
+def test_a_state_of_another_version_is_refused_in_words_and_left_alone(install: Install, version: int) -> None:
     a_past(install)
     path = install.directory / "state.db"
     with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version = 2")
+        db.execute(f"PRAGMA user_version = {version}")
     db.close()
+    before = path.read_bytes()
     client = install.client()
+    client.consent(True)
+    client.record("theme", True)
+    client.close()
     assert client.mode == "off"
-    assert client.status().rule == f"{path} must have schema 1, got 2: it is of another hubbub"
-    assert path.exists()
+    assert client.status().rule == (
+        f"the answer could not be kept: {path} must have schema 1, got {version}: another release of hubbub wrote it. "
+        "It is left as it is, and nothing is sent. Use the release of the app that wrote it, or delete the file to "
+        "start anew"
+    )
+    assert path.read_bytes() == before
+    path.unlink()
+    assert install.agreed().mode == "on"
 
 
 # --- locks ----------------------------------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ from itertools import product
 import pytest
 
 from hubbub.client import Registry
-from hubbub.client.memos import Identity, Memo, _fingerprint
-from hubbub.client.recorder import Reporter
-from hubbub.client.respond import draw_memo
+from hubbub.client.identity import Identity
+from hubbub.client.memos import Memo, _fingerprint
+from hubbub.client.recorder import _Session
+from hubbub.client.respond import permanent_response
 from tests.client.transcripts import Epoch, law_of, worst_odds
 
 HEAD = 'app = "t"\nlifetime_epsilon = 1000\n'
@@ -25,11 +26,6 @@ CLEAR = "epsilon_one_report = 2.0\nepsilon_permanent = 2.0\n"  # reports show th
 
 def registry(**metrics: str) -> Registry:
     return Registry.parse(HEAD + "".join(f"[metrics.{name}]\n{TERMS}{keys}\n" for name, keys in metrics.items()))
-
-
-@pytest.fixture(autouse=True)
-def _reporting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HUBBUB_MODE", "on")
 
 
 def histories(values: list[object], epochs: int) -> list[tuple[object, ...]]:
@@ -181,21 +177,22 @@ def test_a_planted_leak_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same check fails if an epoch without a record stays silent, and if memos are drawn afresh."""
     reg = registry(theme=f'kind = "flag"\n{CLEAR}max_values = 1')
     with monkeypatch.context() as patch:
-        asked = Reporter._asked
-        patch.setattr(
-            Reporter, "_asked", lambda self, every, e: (m for m in asked(self, every, e) if self.has_report(m, e))
-        )
+        patch.setattr(_Session, "_metrics_asked", only_what_was_recorded)
         laws = {h: law_of([reg], as_epochs("theme", h)) for h in [(True,), (None,)]}
         with pytest.raises(AssertionError, match="told apart for certain"):
             worst_odds(laws, any_two)
     with monkeypatch.context() as patch:
-        patch.setattr("hubbub.client.recorder.answer", drawn_afresh)
+        patch.setattr("hubbub.client.recorder.find_or_draw", drawn_afresh)
         laws = {h: law_of([reg], as_epochs("theme", h)) for h in [(True, True), (None, None)]}
         assert worst_odds(laws, same_pattern) == bound(reg, "theme", 2) > bound(reg, "theme", 1)
 
 
-def drawn_afresh(db, who, metric, mask, epoch, random) -> Memo:
-    return Memo(draw_memo(metric, mask, who.cohort(metric), random))
+def only_what_was_recorded(self, every, epoch):
+    return (metric for metric in self.registry.with_cadence(every) if self.has_report(metric, epoch))
+
+
+def drawn_afresh(db, who, metric, mask, epoch, draws) -> Memo:
+    return Memo(permanent_response(metric, mask, who.cohort(metric), draws))
 
 
 # --- the long forms -----------------------------------------------------------------------------------------------

@@ -1,14 +1,12 @@
 """Every transcript a small client can send, with its exact probability.
 
-The real client runs from `record` to wire bytes, again and again; `Chance` stands in for the operating system's random
-numbers and steers each draw through all of its outcomes, keeping the product of their exact probabilities. Nothing is
-sampled: the result is the law of what the collector sees, as fractions.
+The real client runs from `record` to wire bytes, again and again; `EveryDraw` stands where random numbers are drawn
+and walks each draw through all of its outcomes, keeping the product of their exact probabilities. Nothing is sampled:
+the result is the law of what the collector sees, as fractions.
 """
 
 from __future__ import annotations
 
-import shutil
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -16,10 +14,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hubbub.client import Client, Registry, upload
+from hubbub.client import Answer, Client, Registry
 from hubbub.client.respond import carry_bits
-from hubbub.client.upload import Outcome
-from hubbub.protocol.channel import PRECISION, UNITS
+from hubbub.protocol.channel import PRECISION, UNITS, Units
+from tests.client.answering_server import stored
 
 DAY = 86_400
 START = 20_000 * DAY
@@ -29,12 +27,13 @@ Epoch = Mapping[str, Any]
 Law = dict[tuple[bytes, ...], Fraction]
 
 
-class Chance:
-    """A source of random bytes that walks through every outcome of every draw, depth first.
+class EveryDraw:
+    """The client's `Draws`, through every outcome of every draw, depth first.
 
-    The draws that decide an answer are made by `respond._carry`; the thresholds and what is sent are read from its
-    frame, so each bit has exactly the two outcomes that matter and their exact weights. Everything else that is drawn
-    (key, number, ids) says nothing about values; the key, which places overflowing answers, is given.
+    A draw is told which channel it decides and what is sent, so each bit has exactly the two outcomes that matter, with
+    their exact weights; the numbers that lead to them go through the client's own arithmetic. What else is random (the
+    key, the install's number, ids of messages) says nothing about values; the key, which places overflowing answers, is
+    given.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -42,6 +41,9 @@ class Chance:
         self.path: list[int] = []
         self.options: list[int] = []
         self.begin()
+
+    def random(self, size: int) -> bytes:
+        return self.key if size == 32 else bytes(size)
 
     def begin(self) -> None:
         self.depth = 0
@@ -59,15 +61,6 @@ class Chance:
         self.begin()
         return True
 
-    def __call__(self, size: int) -> bytes:
-        frame = sys._getframe(1)
-        if frame.f_code.co_name != "_carry":
-            return self.key if size == 32 else bytes(size)
-        units, width, sent = (frame.f_locals[name] for name in ("units", "width", "sent"))
-        if frame.f_locals["metric"].one_hot:
-            return self._number_for_category(units[1], width)
-        return self._digits_for_bits(units, width, sent, size)
-
     def _choose(self, weights: list[Fraction]) -> int:
         possible = [i for i, weight in enumerate(weights) if weight]
         if self.depth == len(self.path):
@@ -78,13 +71,13 @@ class Chance:
         self.weight *= weights[choice]
         return choice
 
-    def _number_for_category(self, other: int, width: int) -> bytes:
+    def number(self, units: Units, width: int) -> int:
+        other = units[1]
         truth = UNITS - other * (width - 1)
         choice = self._choose([Fraction(truth, UNITS)] + [Fraction(other, UNITS)] * (width - 1))
-        number = UNITS - 1 if choice == 0 else other * (choice - 1)
-        return number.to_bytes(PRECISION // 8, "little")
+        return UNITS - 1 if choice == 0 else other * (choice - 1)
 
-    def _digits_for_bits(self, units: tuple[int, int], width: int, sent: int, size: int) -> bytes:
+    def digits(self, units: Units, width: int, sent: int) -> bytes:
         # The extreme numbers, all digits 0 and all digits 1, give a position its two outcomes (or one, if it is
         # certain); which gives which is asked of the code itself.
         outcomes = {digit: carry_bits(sent, width, units, [-digit & (1 << width) - 1] * PRECISION) for digit in (0, 1)}
@@ -94,7 +87,7 @@ class Chance:
             arrives = self._choose([1 - chance_of_1, chance_of_1])
             digit = next(d for d, bits in outcomes.items() if bits >> position & 1 == arrives)
             digits |= digit << position
-        return digits.to_bytes(size // PRECISION, "little") * PRECISION
+        return digits.to_bytes((width + 7) // 8, "little") * PRECISION
 
 
 def law_of(
@@ -108,62 +101,55 @@ def law_of(
     law: Counter[tuple[bytes, ...]] = Counter()
     keys = list(keys)
     for key in keys:
-        chance = Chance(key)
+        draws = EveryDraw(key)
         while True:
-            transcript = _run(list(registries), history, chance, restart)
-            law[transcript] += chance.weight / len(keys)
-            if not chance.advance():
+            transcript = _run(list(registries), history, draws, restart)
+            law[transcript] += draws.weight / len(keys)
+            if not draws.advance():
                 break
     assert sum(law.values()) == 1
     return dict(law)
 
 
-def _run(registries: list[Registry], history: list[Epoch], chance: Chance, restart: bool) -> tuple[bytes, ...]:
-    now = [float(START)]
+def _run(registries: list[Registry], history: list[Epoch], draws: EveryDraw, restart: bool) -> tuple[bytes, ...]:
+    now = float(START)
     sent: list[bytes] = []
 
-    def post(endpoint: str, body: bytes, batch_id: bytes, timeout: float) -> Outcome:
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
         sent.append(body)
-        return Outcome("delivered")
+        return stored(body)
 
-    directory = tempfile.mkdtemp(dir=_fast_directory())
-    original, upload.post = upload.post, post
-    try:
-        client = _client(registries[0], directory, now, chance)
+    def start(registry: Registry) -> Client:
+        return Client(
+            registry,
+            endpoint="http://127.0.0.1:9",
+            state_dir=directory,
+            background=False,
+            post=post,
+            environ={"HUBBUB_MODE": "on"},
+            clock=lambda: now,
+            send_delay=lambda span: 0.0,
+            random=draws.random,
+            draws=draws,
+        )
+
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as directory:
+        client = start(registries[0])
         client.consent(True)
         for number, epoch in enumerate(history):
-            now[0] += DAY
+            now += DAY
             registry = registries[min(number, len(registries) - 1)]
             if restart or registry is not client.registry:
                 client.close()
-                client = _client(registry, directory, now, chance)
+                client = start(registry)
                 client.consent(True)
             for name, value in epoch.items():
                 client.record(name, value)
             client.flush()
-        now[0] += DAY
+        now += DAY
         client.flush()
         client.close()
-    finally:
-        upload.post = original
-        shutil.rmtree(directory)
     return tuple(sent)
-
-
-def _client(registry: Registry, directory: str, now: list[float], chance: Callable[[int], bytes]) -> Client:
-    return Client(
-        registry,
-        endpoint="http://127.0.0.1:9",
-        state_dir=directory,
-        background=False,
-        clock=lambda: now[0],
-        send_delay=lambda span: 0.0,
-        random=chance,
-    )
-
-
-def _fast_directory() -> str | None:
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 def worst_odds(laws: Mapping[Any, Law], comparable: Callable[[Any, Any], bool]) -> Fraction:

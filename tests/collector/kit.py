@@ -131,10 +131,17 @@ class Collector:
         found = [Tally.from_json(json.dumps(item)) for item in json.loads(self.get("/v1/tallies" + query))["tallies"]]
         return {tally.metric.name: tally for tally in found}
 
+    def wait_for_notice(self, words: str) -> None:
+        """Until it has told its operator."""
+        deadline = time.monotonic() + 120
+        while words not in self.log_path.read_text():
+            assert time.monotonic() < deadline, f"it never said {words!r}: {self.log_path.read_text()}"
+            time.sleep(0.02)
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(number)
-        status = self.process.wait(timeout=60)
+        status = self.process.wait(timeout=300)
         self.process.stdout.close()
         self._stderr.close()
         return status

@@ -1,6 +1,7 @@
 """Group commit: nobody is told before the sync, the queue has an end, and a failure leaves nobody waiting."""
 
 import asyncio
+import math
 import sqlite3
 import threading
 from contextlib import asynccontextmanager
@@ -12,9 +13,10 @@ import pytest
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.commit import Committer
 from hubbub.collector.intake import Intake
-from hubbub.collector.metrics import Measures
+from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.settings import Settings
-from hubbub.collector.storage.data_dir import Folder
+from hubbub.collector.storage.data_dir import DataDir
+from hubbub.collector.storage.log import DiskFull
 from hubbub.collector.storage.store import Store, Verdict
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.wire import MEDIA_TYPE, pack
@@ -23,36 +25,66 @@ from tests.collector.kit import REGISTRY, random_batch
 NOW = 1_795_000_000.0
 CATALOG = Catalog(REGISTRY)
 
+pytestmark = pytest.mark.anyio
+
 
 class Events:
+    """What the committer has said on the loop, in order: the name of the call and its argument."""
+
     def __init__(self):
-        self.seen = []
+        self._told = asyncio.Queue()
 
     def __getattr__(self, name):
-        return lambda value: self.seen.append((name, value))
+        return lambda *values: self._told.put_nowait((name, values[0]))
+
+    async def next(self):
+        async with asyncio.timeout(20):
+            return await self._told.get()
+
+    def empty(self):
+        return self._told.empty()
+
+
+class Gate:
+    """A sync that stops when it is reached and goes on when it is let."""
+
+    def __init__(self, sync):
+        self._sync = sync
+        self._reached, self._open = threading.Event(), threading.Event()
+
+    def __call__(self):
+        self._reached.set()
+        assert self._open.wait(20)
+        return self._sync()
+
+    async def reached(self):
+        assert await asyncio.to_thread(self._reached.wait, 20)
+
+    def open(self):
+        self._open.set()
 
 
 @asynccontextmanager
-async def working(folder, **settings):
-    """A committer on a real store, whose sync waits until `go` is set."""
-    opened = Folder(folder)
-    store = Store(opened, CATALOG, lambda: NOW)
-    go, sync = threading.Event(), store._log.sync
-    store._log.sync = lambda: go.wait(20) and sync()
+async def working(folder, sync=None, **settings):
+    """A committer on a real store, whose sync waits at a gate."""
+    data_dir = DataDir(folder)
+    store = Store(data_dir, CATALOG, lambda: NOW)
+    gate = store._log.sync = Gate(sync or store._log.sync)
     events = Events()
     committer = Committer(
         store,
-        Settings(metrics=Path("metrics.toml"), min_free_bytes=0, **settings),
-        Measures(),
-        **{name: getattr(events, name) for name in ("failed", "purged", "not_saved", "disk_turned")},
+        Settings(metrics=Path("metrics.toml"), **{"min_free_bytes": 0, **settings}),
+        CollectorMetrics(),
+        events,
     )
     try:
-        yield committer, store, go, events
+        async with asyncio.timeout(60):
+            yield committer, store, gate, events
     finally:
-        go.set()
+        gate.open()
         await committer.drain()
         store.close()
-        opened.close()
+        data_dir.close()
 
 
 def arrivals(count, seed=1):
@@ -60,94 +92,110 @@ def arrivals(count, seed=1):
     return [intake.read(pack(random_batch(random, list(REGISTRY), NOW)), MEDIA_TYPE, False) for _ in range(count)]
 
 
-def test_nobody_is_told_before_the_sync_and_then_all_are(tmp_path):
-    async def check():
-        async with working(tmp_path) as (committer, _, go, _):
-            first, second = arrivals(2)
-            waiters = [committer.submit(arrival) for arrival in (first, second, first)]
-            await asyncio.sleep(0.3)
-            assert not any(waiter.done() for waiter in waiters)
-            go.set()
-            assert await asyncio.gather(*waiters) == [Verdict.STORED, Verdict.STORED, Verdict.DUPLICATE]
-
-    asyncio.run(check())
+async def test_nobody_is_told_before_the_sync_and_then_all_are(tmp_path):
+    async with working(tmp_path) as (committer, _, gate, _):
+        first, second = arrivals(2)
+        waiters = [committer.submit(arrival) for arrival in (first, second, first)]
+        await gate.reached()
+        await asyncio.sleep(0)  # a turn of the loop, in which whatever had been told would arrive
+        assert not any(waiter.done() for waiter in waiters)
+        gate.open()
+        assert await asyncio.gather(*waiters) == [Verdict.STORED, Verdict.STORED, Verdict.DUPLICATE]
 
 
 @pytest.mark.parametrize("limit", [{"max_queue_batches": 3}, {"max_queue_bytes": 700}])
-def test_the_queue_has_an_end(tmp_path, limit):
-    async def check():
-        async with working(tmp_path, **limit) as (committer, _, go, _):
-            good = arrivals(4)
-            waiters = [committer.submit(arrival) for arrival in good[:3]]
-            with pytest.raises(Refused, match="queue-full: too many batches are waiting to be written"):
-                committer.submit(good[3])
-            go.set()
-            assert set(await asyncio.gather(*waiters)) == {Verdict.STORED}
-            assert await committer.submit(good[3]) is Verdict.STORED
-
-    asyncio.run(check())
+async def test_the_queue_has_an_end(tmp_path, limit):
+    async with working(tmp_path, **limit) as (committer, _, gate, _):
+        good = arrivals(4)
+        waiters = [committer.submit(arrival) for arrival in good[:3]]
+        with pytest.raises(Refused, match="queue-full: too many batches are waiting to be written"):
+            committer.submit(good[3])
+        gate.open()
+        assert set(await asyncio.gather(*waiters)) == {Verdict.STORED}
+        assert await committer.submit(good[3]) is Verdict.STORED
 
 
-def test_what_waits_when_told_to_stop_is_committed_and_saved(tmp_path):
-    async def check():
-        async with working(tmp_path) as (committer, store, go, _):
-            waiters = [committer.submit(arrival) for arrival in arrivals(5)]
-            go.set()
-            await committer.drain()
-            assert [await waiter for waiter in waiters] == [Verdict.STORED] * 5
-            assert not store.unsaved
-
-    asyncio.run(check())
+async def test_what_waits_when_told_to_stop_is_committed_and_saved(tmp_path):
+    async with working(tmp_path) as (committer, store, gate, _):
+        waiters = [committer.submit(arrival) for arrival in arrivals(5)]
+        gate.open()
+        await committer.drain()
+        assert [await waiter for waiter in waiters] == [Verdict.STORED] * 5
+        assert not store.unsaved
 
 
-def test_a_failed_sync_tells_everyone_and_is_final(tmp_path):
-    async def check():
-        async with working(tmp_path) as (committer, store, go, events):
-            store._log.sync = lambda: go.wait(20) and (_ for _ in ()).throw(OSError(5, "Input/output error"))
-            first, second, third = arrivals(3)
-            waiters = [committer.submit(first)]
-            await asyncio.sleep(0.1)
-            waiters.append(committer.submit(second))
-            asked = committer.call(lambda: "never")
-            go.set()
-            answers = await asyncio.gather(*waiters, asked, return_exceptions=True)
-            assert [getattr(answer, "reason", answer) for answer in answers] == ["draining"] * 3
-            with pytest.raises(Refused, match="draining: the store has failed"):
-                committer.submit(third)
-            ((name, error),) = events.seen
-            assert (name, error.errno) == ("failed", 5)
+async def test_a_failed_sync_tells_everyone_and_is_final(tmp_path):
+    def failing():
+        raise OSError(5, "Input/output error")
 
-    asyncio.run(check())
+    async with working(tmp_path, sync=failing) as (committer, _, gate, events):
+        first, second, third = arrivals(3)
+        waiters = [committer.submit(first)]
+        await gate.reached()
+        waiters.append(committer.submit(second))
+        asked = committer.call(lambda: "never")
+        gate.open()
+        answers = await asyncio.gather(*waiters, asked, return_exceptions=True)
+        assert [getattr(answer, "reason", answer) for answer in answers] == ["draining"] * 3
+        with pytest.raises(Refused, match="draining: the store has failed"):
+            committer.submit(third)
+        name, error = await events.next()
+        assert (name, error.errno) == ("failed", 5)
+        assert events.empty()
 
 
-def test_a_checkpoint_without_room_is_tried_again_and_any_other_error_is_final(tmp_path):
-    async def check():
-        async with working(tmp_path, checkpoint_seconds=0.1) as (committer, store, go, events):
-            go.set()
-            save, errors = (
-                store.checkpoint.save,
-                [_sqlite_error(sqlite3.SQLITE_FULL), _sqlite_error(sqlite3.SQLITE_IOERR)],
-            )
+async def test_a_full_disk_refuses_the_group_and_whoever_comes_until_the_disk_is_checked_again(tmp_path, monkeypatch):
+    async with working(tmp_path, min_free_bytes=1) as (committer, store, gate, _):
+        gate.open()
+        first, second = arrivals(2)
+        committer._last_disk_check = math.inf  # no check in between, however slow the machine
+        with monkeypatch.context() as patched:
+            patched.setattr(store._log, "append", _no_room)
+            with pytest.raises(Refused, match="storage-full: the disk is full"):
+                await committer.submit(first)
+        with pytest.raises(Refused, match="storage-full: the disk is nearly full"):
+            committer.submit(second)
+        committer._last_disk_check = -math.inf
+        await committer.call(lambda: None)
+        await committer.call(lambda: None)  # the check comes after the calls of a round
+        assert await committer.submit(first) is Verdict.STORED
 
-            def fail(snapshot):
-                if errors:
-                    raise errors.pop(0)
-                save(snapshot)
 
-            store.checkpoint.save = fail
-            assert await committer.submit(arrivals(1)[0]) is Verdict.STORED
-            for _ in range(60):
-                await asyncio.sleep(0.05)
-                if len(events.seen) == 2:
-                    break
-            assert [name for name, _ in events.seen] == ["not_saved", "failed"]
+async def test_a_checkpoint_is_made_after_so_many_batches_though_its_time_has_not_come(tmp_path):
+    limits = {"checkpoint_batches": 3, "checkpoint_seconds": 1e6}
+    async with working(tmp_path, **limits) as (committer, store, gate, _):
+        gate.open()
+        saved, save = threading.Event(), store.checkpoint.save
+        store.checkpoint.save = lambda snapshot: (save(snapshot), saved.set())
+        good = arrivals(3)
+        for arrival in good[:2]:
+            await committer.submit(arrival)
+        await committer.call(lambda: None)
+        assert not saved.is_set()
+        await committer.submit(good[2])
+        assert await asyncio.to_thread(saved.wait, 20)
 
-    asyncio.run(check())
-    folder = Folder(tmp_path)
-    store = Store(folder, CATALOG, lambda: NOW)  # the log has what no checkpoint could take
+
+async def test_a_checkpoint_without_room_is_tried_again_and_any_other_error_is_final(tmp_path):
+    async with working(tmp_path, checkpoint_seconds=0.1) as (committer, store, gate, events):
+        gate.open()
+        errors = [_sqlite_error(sqlite3.SQLITE_FULL), _sqlite_error(sqlite3.SQLITE_IOERR)]
+
+        def fail(snapshot):
+            raise errors.pop(0)
+
+        store.checkpoint.save = fail
+        assert await committer.submit(arrivals(1)[0]) is Verdict.STORED
+        assert [(await events.next())[0] for _ in range(2)] == ["not_saved", "failed"]
+    data_dir = DataDir(tmp_path)
+    store = Store(data_dir, CATALOG, lambda: NOW)  # the log has what no checkpoint could take
     assert sum(int(cells.num_reports.sum()) for cells in store.cells.values()) == len(REGISTRY)
     store.close()
-    folder.close()
+    data_dir.close()
+
+
+def _no_room(messages):
+    raise DiskFull("planted")
 
 
 def _sqlite_error(code):

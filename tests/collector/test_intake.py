@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 import zlib
 from random import Random
 
@@ -9,12 +10,13 @@ import pytest
 
 from hubbub.collector.catalog import Catalog, check_epoch, closing_day
 from hubbub.collector.intake import Intake, inflate
+from hubbub.collector.message_layout import crc_of
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import Batch, Report
-from hubbub.protocol.wire import MEDIA_TYPE, MEDIA_TYPE_JSON, crc_of, pack, to_json, unpack
-from tests.collector.kit import REGISTRY, REGISTRY_TOML, random_batch
+from hubbub.protocol.wire import MEDIA_TYPE, MEDIA_TYPE_JSON, pack, to_json, unpack
+from tests.collector.kit import REGISTRY, REGISTRY_TOML, random_batch, random_report
 
 NOW = 1_795_000_000.0
 CATALOG = Catalog(REGISTRY)
@@ -117,6 +119,48 @@ def test_json_is_read_and_an_install_may_not_send_two_reports_of_one_epoch():
     body = json.dumps(to_json(two)).encode()
     assert "at most one report an epoch, got 2" in refusal(intake().read, body, MEDIA_TYPE_JSON, False)
     assert refusal(intake().read, body, MEDIA_TYPE_JSON, True) is None
+
+
+def test_a_table_that_a_relay_may_send_is_still_refused_from_an_install():
+    taking, random = intake(), Random(5)
+    metrics = [metric for metric in REGISTRY if metric.kind != "range"]
+    relayed, sent = (pack(random_batch(random, metrics, NOW, reports=2)) for _ in range(2))
+    assert refusal(taking.read, relayed, MEDIA_TYPE, True) is None
+    assert "at most one report an epoch, got 2" in refusal(taking.read, sent, MEDIA_TYPE, False)
+
+
+def test_a_batch_is_too_old_as_soon_as_one_of_its_reports_is():
+    daily, weekly = REGISTRY["dark_theme"], REGISTRY["parity"]
+    days = [closing_day(metric, epoch_of(metric.every, NOW)) for metric in (daily, weekly)]
+    assert days[0] < days[1]
+    arrival = intake().read(pack(random_batch(Random(6), [daily, weekly], NOW)), MEDIA_TYPE, False)
+    assert arrival.layout.closes == days[0]
+    assert arrival.id_record[-2:] == days[0].to_bytes(2, "little")
+
+
+def test_a_sender_of_ever_new_tables_or_of_large_ones_does_not_fill_the_memory():
+    taking, random = intake(), Random(7)
+    current = epoch_of("day", NOW)
+    metric = REGISTRY["dark_theme"]
+    for number in range(600):  # each of these tables has another number of reports, or another epoch
+        made = [random_report(metric, current - number % 7, random) for _ in range(1 + number // 7)]
+        taking.read(pack(Batch.of(random.randbytes(16), made)), MEDIA_TYPE, True)
+        assert len(taking._layouts._known) == (number + 1 if number < 512 else number - 511)
+    large = pack(random_batch(random, [REGISTRY["homepage"]], NOW, reports=8000))
+    assert len(large) > 1 << 16
+    taking.read(large, MEDIA_TYPE, True)
+    assert taking._layouts.find(large) is None
+
+
+def test_a_bomb_is_not_inflated_beyond_the_limit():
+    bomb = gzip.compress(bytes(20_000_000))
+    tracemalloc.start()
+    try:
+        assert refusal(inflate, bomb, "gzip", 1000).startswith("too-large")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def test_another_media_type_is_refused_by_name():

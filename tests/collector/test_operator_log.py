@@ -1,9 +1,9 @@
-"""Notices: sentences for people, JSON lines for machines, and of a bug only where it happened."""
+"""The operator's log: sentences for people, JSON lines for machines, and of a bug only where it happened."""
 
 import io
 import json
 
-from hubbub.collector.operator_log import Notices
+from hubbub.collector.operator_log import OperatorLog
 
 
 class Terminal(io.StringIO):
@@ -14,7 +14,7 @@ class Terminal(io.StringIO):
 def test_a_terminal_gets_sentences_and_a_pipe_gets_json():
     terminal, pipe = Terminal(), io.StringIO()
     for stream in (terminal, pipe):
-        Notices(stream, lambda: 0.0).warning("the disk is nearly full", min_free_bytes=5)
+        OperatorLog(stream, lambda: 0.0).warning("the disk is nearly full", min_free_bytes=5)
     assert terminal.getvalue() == "00:00:00 warning: the disk is nearly full  min_free_bytes=5\n"
     assert json.loads(pipe.getvalue()) == {
         "time": "1970-01-01T00:00:00Z",
@@ -29,6 +29,6 @@ def test_a_bug_is_told_by_its_place_not_by_what_was_in_it():
     try:
         raise ValueError("secret bytes of a sender")
     except ValueError as error:
-        Notices(stream, lambda: 0.0).bug(error)
+        OperatorLog(stream, lambda: 0.0).bug(error)
     assert "secret" not in stream.getvalue()
-    assert "test_notices.py" in json.loads(stream.getvalue())["places"][0]
+    assert "test_operator_log.py" in json.loads(stream.getvalue())["places"][0]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.command.table import SUBCOMMANDS
+from tests.interrupts import interruptible
 
 HUBBUB = Path(sys.executable).with_name("hubbub")
 REGISTRY = (Path(__file__).resolve().parents[2] / "examples" / "metrics.toml").read_text()
@@ -146,8 +147,8 @@ def test_a_reader_that_leaves_early_is_no_error(metrics, line, unbuffered):
 def test_an_interrupt_ends_it_quietly_with_status_130(tmp_path):
     endless = tmp_path / "metrics.toml"
     os.mkfifo(endless)
-    process = subprocess.Popen([HUBBUB, "label", endless], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    with endless.open("w"):  # waits until the command has opened the other end
+    # Opening it waits until the command has opened the other end.
+    with interruptible([HUBBUB, "label", endless]) as process, endless.open("w"):
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=300)
     assert (process.returncode, output, errors) == (130, "", "")

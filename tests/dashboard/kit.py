@@ -16,7 +16,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.dashboard.app import make_app
-from hubbub.dashboard.query import CandidateList
+from hubbub.dashboard.candidates import CandidateList
+from hubbub.dashboard.poller import POLLER
 from hubbub.dashboard.settings import Settings
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
@@ -28,6 +29,8 @@ REGISTRY = Registry.parse(files("hubbub.simulations.demo").joinpath("metrics.tom
 FIRST_DAY = 20_760  # 2026-11-03
 INSTALLS = 4000
 TOKEN = "a-token-that-reads"
+EVERY = 0.2
+LONG = 60.0  # seconds: a limit for what never comes, not a claim about time
 
 
 def held(metric: Metric, rng: np.random.Generator) -> np.ndarray:
@@ -104,14 +107,35 @@ class ToldCollector:
             yield str(server.make_url("")).rstrip("/")
 
 
+class Clock:
+    """Stands still until it is told that time has passed."""
+
+    def __init__(self) -> None:
+        self.now = 1_793_750_400.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @asynccontextmanager
-async def visiting(*source: str, candidates: list[str] | None = None, **settings: object) -> AsyncIterator[TestClient]:
-    """A visitor of a dashboard that looks at its source for every page."""
+async def visiting(
+    *source: str, candidates: list[str] | None = None, read: bool = True, **settings: object
+) -> AsyncIterator[TestClient]:
+    """A visitor of a dashboard that has `read` its source, and does so again when `read_again` says so."""
     given = {"": CandidateList(tuple(candidates), "given")} if candidates else {}
-    app = make_app(Settings(source=source, every=0.2, **settings), given)
+    clock = Clock()
+    app = make_app(Settings(source=source, every=EVERY, **settings), given, clock=clock)
     async with TestClient(TestServer(app)) as client:
-        client.app_ = app
+        client.app_, client.clock = app, clock
+        if read:
+            await app[POLLER].refresh(LONG)
         yield client
+
+
+async def read_again(client: TestClient) -> None:
+    """Time passes until the source is read again; a page would wait for that only as long as a visitor does."""
+    client.clock.now += EVERY
+    await client.app_[POLLER].refresh(LONG)
 
 
 async def text_of(client: TestClient, path: str, status: int = 200) -> str:

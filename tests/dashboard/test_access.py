@@ -9,11 +9,23 @@ import pytest
 from aiohttp import FormData
 
 from hubbub.dashboard.access import HEADERS
-from hubbub.dashboard.keys import WATCH
+from hubbub.dashboard.poller import POLLER
 from hubbub.protocol.refusal import STATUS
 from hubbub.simulations.demo.run import CANDIDATES
-from tests.dashboard.kit import TOKEN, ToldCollector, post, sample, text_of, visiting, words, write_samples
+from tests.dashboard.kit import (
+    EVERY,
+    TOKEN,
+    ToldCollector,
+    post,
+    read_again,
+    sample,
+    text_of,
+    visiting,
+    words,
+    write_samples,
+)
 
+pytestmark = pytest.mark.anyio
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -26,134 +38,110 @@ def list_of(content: bytes, name: str = "mine.txt") -> FormData:
     return form
 
 
-def test_the_token_is_asked_for_once_and_kept_out_of_sight() -> None:
-    async def visit() -> None:
-        async with ToldCollector().running() as url, visiting(url) as client:
-            answer = await client.get("/", allow_redirects=False)
-            assert (answer.status, answer.headers["Location"]) == (303, "/token")
-            assert 'type="password"' in await text_of(client, "/token")
-            wrong = await post(client, "/token", data={"token": "wrong"})
-            assert wrong.status == 401
-            assert "does not accept this token" in await wrong.text()
-            right = await post(client, "/token", data={"token": f" {TOKEN}\n"})
-            assert (right.status, right.headers["Location"]) == (303, "/")
-            cookie = right.headers["Set-Cookie"]
-            assert "HttpOnly" in cookie
-            assert "SameSite=Strict" in cookie
-            assert "Max-Age" not in cookie
-            pages = [await text_of(client, path) for path in ("/", "/metric/dark_theme", "/metric/homepage")]
-            for text in (*pages, cookie, str(right.headers)):
-                assert TOKEN not in text
-
-    asyncio.run(visit())
+async def test_the_token_is_asked_for_once_and_kept_out_of_sight() -> None:
+    async with ToldCollector().running() as url, visiting(url) as client:
+        answer = await client.get("/", allow_redirects=False)
+        assert (answer.status, answer.headers["Location"]) == (303, "/token")
+        assert 'type="password"' in await text_of(client, "/token")
+        wrong = await post(client, "/token", data={"token": "wrong"})
+        assert wrong.status == 401
+        assert "does not accept this token" in await wrong.text()
+        right = await post(client, "/token", data={"token": f" {TOKEN}\n"})
+        assert (right.status, right.headers["Location"]) == (303, "/")
+        cookie = right.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert "Max-Age" not in cookie
+        pages = [await text_of(client, path) for path in ("/", "/metric/dark_theme", "/metric/homepage")]
+        for text in (*pages, cookie, str(right.headers)):
+            assert TOKEN not in text
 
 
-def test_a_visitor_without_a_session_sees_nothing() -> None:
+async def test_a_visitor_without_a_session_sees_nothing() -> None:
     """Also when somebody else has signed in, and also of files, pictures and events."""
 
-    async def visit() -> None:
-        async with ToldCollector().running() as url, visiting(url) as client:
-            await post(client, "/token", data={"token": TOKEN})
-            client.session.cookie_jar.clear()
-            for path in ("/", "/metric/dark_theme", "/metric/dark_theme/dark_theme.csv"):
-                answer = await client.get(path, allow_redirects=False)
-                assert (answer.status, answer.headers["Location"]) == (303, "/token")
-                assert "dark_theme" not in await answer.text()
-            assert (await client.get("/events")).status == 401
-            assert "org.example" not in await text_of(client, "/token")
-            assert (await post(client, "/metric/homepage/candidates", data=list_of(b"a"))).status == 303
-
-    asyncio.run(visit())
+    async with ToldCollector().running() as url, visiting(url) as client:
+        await post(client, "/token", data={"token": TOKEN})
+        client.session.cookie_jar.clear()
+        for path in ("/", "/metric/dark_theme", "/metric/dark_theme/dark_theme.csv"):
+            answer = await client.get(path, allow_redirects=False)
+            assert (answer.status, answer.headers["Location"]) == (303, "/token")
+            assert "dark_theme" not in await answer.text()
+        assert (await client.get("/events")).status == 401
+        assert "org.example" not in await text_of(client, "/token")
+        assert (await post(client, "/metric/homepage/candidates", data=list_of(b"a"))).status == 303
 
 
-def test_signing_out_forgets_the_token() -> None:
-    async def visit() -> None:
-        async with ToldCollector().running() as url, visiting(url) as client:
-            await post(client, "/token", data={"token": TOKEN})
-            assert "Sign out" in await text_of(client, "/")
-            await post(client, "/sign-out")
-            assert not client.app_[WATCH].has_token
-            assert client.app_[WATCH].reading is None
-            assert (await client.get("/", allow_redirects=False)).status == 303
-
-    asyncio.run(visit())
+async def test_signing_out_forgets_the_token() -> None:
+    async with ToldCollector().running() as url, visiting(url) as client:
+        await post(client, "/token", data={"token": TOKEN})
+        assert "Sign out" in await text_of(client, "/")
+        await post(client, "/sign-out")
+        assert not client.app_[POLLER].has_token
+        assert client.app_[POLLER].snapshot is None
+        assert (await client.get("/", allow_redirects=False)).status == 303
 
 
-def test_a_token_that_was_taken_back_lets_nobody_in() -> None:
-    async def visit() -> None:
-        told = ToldCollector()
-        async with told.running() as url, visiting(url) as client:
-            await post(client, "/token", data={"token": TOKEN})
-            await text_of(client, "/")
-            told.token = "another"
-            await asyncio.sleep(0.25)
-            assert (await client.get("/", allow_redirects=False)).status == 303
-            assert (await client.get("/metric/dark_theme", allow_redirects=False)).status == 303
-            await post(client, "/token", data={"token": "another"})
-            assert "Metrics" in await text_of(client, "/")
-
-    asyncio.run(visit())
+async def test_a_token_that_was_taken_back_lets_nobody_in() -> None:
+    told = ToldCollector()
+    async with told.running() as url, visiting(url) as client:
+        await post(client, "/token", data={"token": TOKEN})
+        await text_of(client, "/")
+        told.token = "another"
+        await read_again(client)
+        assert (await client.get("/", allow_redirects=False)).status == 303
+        assert (await client.get("/metric/dark_theme", allow_redirects=False)).status == 303
+        await post(client, "/token", data={"token": "another"})
+        assert "Metrics" in await text_of(client, "/")
 
 
-def test_a_dashboard_that_was_given_the_token_asks_nobody_on_its_own_machine() -> None:
-    async def visit() -> str:
-        async with ToldCollector().running() as url, visiting(url, token=TOKEN) as client:
-            return await text_of(client, "/")
-
-    page = asyncio.run(visit())
+async def test_a_dashboard_that_was_given_the_token_asks_nobody_on_its_own_machine() -> None:
+    async with ToldCollector().running() as url, visiting(url, token=TOKEN) as client:
+        page = await text_of(client, "/")
     assert "org.example.editor.demo" in page
     assert "Decide whether the light theme stays" in page, "the registry's purpose stands with its metric"
     assert TOKEN not in page
 
 
-def test_a_public_page_is_read_only_and_needs_no_token() -> None:
-    async def visit() -> None:
-        async with (
-            ToldCollector().running() as url,
-            visiting(url, token=TOKEN, public=True, host="0.0.0.0", candidates=CANDIDATES) as client,
-        ):
-            page = await text_of(client, "/")
-            assert "Reports counted" not in page, "how the collector is doing is its operator's"
-            assert url not in page
-            metric = await text_of(client, "/metric/homepage")
-            assert "10 candidates" in metric
-            assert 'type="file"' not in metric
-            assert 'method="post"' not in page + metric
-            for path in ("/token", "/metric/homepage/candidates", "/metric/homepage/forget-candidates", "/sign-out"):
-                assert (await post(client, path, data={"token": TOKEN})).status == 405
-            assert (await client.get("/metric/homepage/homepage.csv")).status == 200
-
-    asyncio.run(visit())
+async def test_a_public_page_is_read_only_and_needs_no_token() -> None:
+    async with (
+        ToldCollector().running() as url,
+        visiting(url, token=TOKEN, public=True, host="0.0.0.0", candidates=CANDIDATES) as client,
+    ):
+        page = await text_of(client, "/")
+        assert "Reports counted" not in page, "how the collector is doing is its operator's"
+        assert url not in page
+        metric = await text_of(client, "/metric/homepage")
+        assert "10 candidates" in metric
+        assert 'type="file"' not in metric
+        assert 'method="post"' not in page + metric
+        for path in ("/token", "/metric/homepage/candidates", "/metric/homepage/forget-candidates", "/sign-out"):
+            assert (await post(client, path, data={"token": TOKEN})).status == 405
+        assert (await client.get("/metric/homepage/homepage.csv")).status == 200
 
 
-def test_a_name_that_was_pointed_here_is_not_answered(tmp_path) -> None:
-    async def visit() -> None:
-        async with visiting(*write_samples(tmp_path, days=1)) as client:
-            for host in ("evil.example", "evil.example:8788", "127.0.0.1.evil.example", "", "[::1", "localhost@evil"):
-                answer = await client.get("/", headers={"Host": host})
-                assert answer.status == 421, host
-                assert "dark_theme" not in await answer.text()
-            for host in ("localhost:1234", "127.0.0.1", "[::1]:80", "LOCALHOST"):
-                assert (await client.get("/", headers={"Host": host})).status == 200, host
-
-    asyncio.run(visit())
+async def test_a_name_that_was_pointed_here_is_not_answered(tmp_path) -> None:
+    async with visiting(*write_samples(tmp_path, days=1)) as client:
+        for host in ("evil.example", "evil.example:8788", "127.0.0.1.evil.example", "", "[::1", "localhost@evil"):
+            answer = await client.get("/", headers={"Host": host})
+            assert answer.status == 421, host
+            assert "dark_theme" not in await answer.text()
+        for host in ("localhost:1234", "127.0.0.1", "[::1]:80", "LOCALHOST"):
+            assert (await client.get("/", headers={"Host": host})).status == 200, host
 
 
-def test_behind_a_proxy_only_the_address_visitors_type_is_answered() -> None:
-    async def visit() -> None:
-        origin = "https://stats.example.org"
-        async with ToldCollector().running() as url, visiting(url, origin=origin) as client:
-            there = {"Host": "stats.example.org"}
-            assert (await client.get("/token")).status == 421
-            assert (await client.get("/token", headers=there)).status == 200
-            form = {"data": {"token": TOKEN}, "allow_redirects": False}
-            elsewhere = await client.post("/token", headers={**there, "Origin": "https://evil.example"}, **form)
-            assert elsewhere.status == 403
-            answer = await client.post("/token", headers={**there, "Origin": origin}, **form)
-            assert answer.status == 303
-            assert "Secure" in answer.headers["Set-Cookie"]
-
-    asyncio.run(visit())
+async def test_behind_a_proxy_only_the_address_visitors_type_is_answered() -> None:
+    origin = "https://stats.example.org"
+    async with ToldCollector().running() as url, visiting(url, origin=origin) as client:
+        there = {"Host": "stats.example.org"}
+        assert (await client.get("/token")).status == 421
+        assert (await client.get("/token", headers=there)).status == 200
+        form = {"data": {"token": TOKEN}, "allow_redirects": False}
+        elsewhere = await client.post("/token", headers={**there, "Origin": "https://evil.example"}, **form)
+        assert elsewhere.status == 403
+        answer = await client.post("/token", headers={**there, "Origin": origin}, **form)
+        assert answer.status == 303
+        assert "Secure" in answer.headers["Set-Cookie"]
 
 
 @pytest.mark.parametrize(
@@ -168,38 +156,29 @@ def test_behind_a_proxy_only_the_address_visitors_type_is_answered() -> None:
         {"Sec-Fetch-Site": "same-origin", "Origin": "https://evil.example"},
     ],
 )
-def test_a_form_from_elsewhere_is_refused(tmp_path, headers: dict[str, str]) -> None:
-    async def visit() -> None:
-        async with visiting(*write_samples(tmp_path, days=1)) as client:
-            answer = await client.post("/metric/homepage/candidates", headers=headers, data=list_of(b"a\n"))
-            assert answer.status == 403
-            assert "No candidates yet" in await text_of(client, "/metric/homepage")
-
-    asyncio.run(visit())
+async def test_a_form_from_elsewhere_is_refused(tmp_path, headers: dict[str, str]) -> None:
+    async with visiting(*write_samples(tmp_path, days=1)) as client:
+        answer = await client.post("/metric/homepage/candidates", headers=headers, data=list_of(b"a\n"))
+        assert answer.status == 403
+        assert "No candidates yet" in await text_of(client, "/metric/homepage")
 
 
-def test_every_answer_keeps_the_page_to_itself(tmp_path) -> None:
-    async def visit() -> None:
-        async with visiting(*write_samples(tmp_path, days=1)) as client:
-            paths = ("/", "/metric/language", "/nothing", "/static/page.css", "/metric/language/language.csv", "/token")
-            for path in paths:
-                answer = await client.get(path, allow_redirects=False)
-                assert answer.headers["Content-Security-Policy"] == POLICY, path
-                assert HEADERS.items() <= dict(answer.headers).items(), path
-                if "static" not in path:
-                    assert answer.headers.get("Cache-Control", "no-store") == "no-store"
-
-    asyncio.run(visit())
+async def test_every_answer_keeps_the_page_to_itself(tmp_path) -> None:
+    async with visiting(*write_samples(tmp_path, days=1)) as client:
+        paths = ("/", "/metric/language", "/nothing", "/static/page.css", "/metric/language/language.csv", "/token")
+        for path in paths:
+            answer = await client.get(path, allow_redirects=False)
+            assert answer.headers["Content-Security-Policy"] == POLICY, path
+            assert HEADERS.items() <= dict(answer.headers).items(), path
+            if "static" not in path:
+                assert answer.headers.get("Cache-Control", "no-store") == "no-store"
 
 
-def test_no_page_names_another_place(tmp_path) -> None:
+async def test_no_page_names_another_place(tmp_path) -> None:
     """Everything that is loaded, and every form, is of this server; nothing is styled or scripted in the page."""
-
-    async def visit() -> list[str]:
-        async with visiting(*write_samples(tmp_path), candidates=CANDIDATES) as client:
-            return [await text_of(client, path) for path in ("/", "/metric/homepage", "/metric/latency")]
-
-    for page in asyncio.run(visit()):
+    async with visiting(*write_samples(tmp_path), candidates=CANDIDATES) as client:
+        pages = [await text_of(client, path) for path in ("/", "/metric/homepage", "/metric/latency")]
+    for page in pages:
         for address in re.findall(r'(?:src|href|action)="([^"]*)"', page):
             assert re.match(r"/(?!/)|#", address), address
         markup = re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.DOTALL)
@@ -216,97 +195,77 @@ def test_no_page_names_another_place(tmp_path) -> None:
         (b"a\n" * 4, "mine.txt: at most 3 candidates, got 4"),
     ],
 )
-def test_a_list_that_cannot_be_used_is_refused_in_words(tmp_path, monkeypatch, content: bytes, sentence: str) -> None:
+async def test_a_list_that_cannot_be_used_is_refused_in_words(
+    tmp_path, monkeypatch, content: bytes, sentence: str
+) -> None:
     monkeypatch.setattr("hubbub.analysis.candidates_file.MOST_CANDIDATES", 3)
-
-    async def visit() -> str:
-        async with visiting(*write_samples(tmp_path, days=1)) as client:
-            answer = await post(client, "/metric/homepage/candidates", data=list_of(content))
-            assert answer.status == 400
-            return words(await answer.text())
-
-    assert sentence in asyncio.run(visit())
+    async with visiting(*write_samples(tmp_path, days=1)) as client:
+        answer = await post(client, "/metric/homepage/candidates", data=list_of(content))
+        assert answer.status == 400
+        assert sentence in words(await answer.text())
 
 
-def test_a_list_is_looked_for_and_forgotten(tmp_path) -> None:
-    async def visit() -> None:
-        async with visiting(*write_samples(tmp_path, days=1)) as client:
-            await post(client, "/metric/homepage/candidates", data=list_of("\n".join(CANDIDATES).encode(), "<b>.txt"))
-            page = words(await text_of(client, "/metric/homepage"))
-            assert "10 candidates, from <b>.txt, uploaded here." in page
-            assert "The largest is https://news.example/" in page
-            await post(client, "/metric/homepage/forget-candidates")
-            assert "No candidates yet" in await text_of(client, "/metric/homepage")
-            assert (await post(client, "/metric/language/candidates", data=list_of(b"a"))).status == 404
-
-    asyncio.run(visit())
+async def test_a_list_is_looked_for_and_forgotten(tmp_path) -> None:
+    async with visiting(*write_samples(tmp_path, days=1)) as client:
+        await post(client, "/metric/homepage/candidates", data=list_of("\n".join(CANDIDATES).encode(), "<b>.txt"))
+        page = words(await text_of(client, "/metric/homepage"))
+        assert "10 candidates, from <b>.txt, uploaded here." in page
+        assert "The largest is https://news.example/" in page
+        await post(client, "/metric/homepage/forget-candidates")
+        assert "No candidates yet" in await text_of(client, "/metric/homepage")
+        assert (await post(client, "/metric/language/candidates", data=list_of(b"a"))).status == 404
 
 
-def test_a_collector_that_goes_leaves_its_last_numbers_and_comes_back() -> None:
-    async def visit() -> None:
-        told = ToldCollector()
-        async with told.running() as url, visiting(url, token=TOKEN) as client:
-            assert "Live" in words(await text_of(client, "/"))
-            told.down = True
-            await asyncio.sleep(0.25)
-            page = words(await text_of(client, "/"))
-            assert "The collector cannot be read: it answers with status 503." in page
-            assert "48,000 reports" in page
-            told.down = False
-            told.tallies["dark_theme"] = sample(told.tallies["dark_theme"].metric, 3)
-            await asyncio.sleep(0.25)
-            page = words(await text_of(client, "/"))
-            assert "cannot be read" not in page
-            assert "52,000 reports" in page
-
-    asyncio.run(visit())
+async def test_a_collector_that_goes_leaves_its_last_numbers_and_comes_back() -> None:
+    told = ToldCollector()
+    async with told.running() as url, visiting(url, token=TOKEN) as client:
+        assert "Live" in words(await text_of(client, "/"))
+        told.down = True
+        await read_again(client)
+        page = words(await text_of(client, "/"))
+        assert "The collector cannot be read: it answers with status 503." in page
+        assert "48,000 reports" in page
+        told.down = False
+        told.tallies["dark_theme"] = sample(told.tallies["dark_theme"].metric, 3)
+        await read_again(client)
+        page = words(await text_of(client, "/"))
+        assert "cannot be read" not in page
+        assert "52,000 reports" in page
 
 
-def test_a_collector_that_was_never_there_is_said_to_be_missing() -> None:
-    async def visit() -> None:
-        async with visiting("http://127.0.0.1:9", token=TOKEN) as client:
-            page = words(await text_of(client, "/", 503))
-            assert "No numbers to show" in page
-            assert "The collector cannot be read: nothing listens at that address." in page
-        async with visiting("http://127.0.0.1:9") as client:
-            answer = await post(client, "/token", data={"token": TOKEN})
-            assert answer.status == 503
-            assert "nothing listens at that address. The token was not kept." in words(await answer.text())
-
-    asyncio.run(visit())
+async def test_a_collector_that_was_never_there_is_said_to_be_missing() -> None:
+    async with visiting("http://127.0.0.1:9", token=TOKEN) as client:
+        page = words(await text_of(client, "/", 503))
+        assert "No numbers to show" in page
+        assert "The collector cannot be read: nothing listens at that address." in page
+    async with visiting("http://127.0.0.1:9") as client:
+        answer = await post(client, "/token", data={"token": TOKEN})
+        assert answer.status == 503
+        assert "nothing listens at that address. The token was not kept." in words(await answer.text())
 
 
-def test_tallies_are_fetched_only_when_something_was_counted_and_nothing_while_nobody_looks() -> None:
-    async def visit() -> None:
-        told = ToldCollector()
-        async with told.running() as url, visiting(url, token=TOKEN) as client:
-            await asyncio.sleep(0.5)
-            assert told.asked == []
-            for _ in range(3):
-                await text_of(client, "/")
-                await asyncio.sleep(0.25)
-            assert told.asked.count("/metrics") >= 3
-            assert told.asked.count("/v1/tallies") == 1
-
-    asyncio.run(visit())
+async def test_tallies_are_fetched_only_when_something_was_counted_and_nothing_while_nobody_looks() -> None:
+    told = ToldCollector()
+    async with told.running() as url, visiting(url, token=TOKEN, read=False) as client:
+        await asyncio.sleep(2.5 * EVERY)  # one that asked while nobody looks would have asked twice
+        assert told.asked == []
+        for _ in range(3):
+            await read_again(client)
+            await text_of(client, "/")
+        assert told.asked.count("/metrics") == 3
+        assert told.asked.count("/v1/tallies") == 1
 
 
-def test_metrics_that_nobody_has_answered_are_listed() -> None:
-    async def visit() -> None:
-        async with ToldCollector({}).running() as url, visiting(url, token=TOKEN) as client:
-            page = words(await text_of(client, "/"))
-            assert "0 reports of 6 metrics. 6 of them without an answer so far." in page
-            assert "No answers yet" in words(await text_of(client, "/metric/homepage"))
-
-    asyncio.run(visit())
+async def test_metrics_that_nobody_has_answered_are_listed() -> None:
+    async with ToldCollector({}).running() as url, visiting(url, token=TOKEN) as client:
+        page = words(await text_of(client, "/"))
+        assert "0 reports of 6 metrics. 6 of them without an answer so far." in page
+        assert "No answers yet" in words(await text_of(client, "/metric/homepage"))
 
 
-def test_how_the_collector_is_doing_stands_on_the_overview() -> None:
-    async def visit() -> str:
-        async with ToldCollector().running() as url, visiting(url, token=TOKEN) as client:
-            return words(await text_of(client, "/"))
-
-    page = asyncio.run(visit())
+async def test_how_the_collector_is_doing_stands_on_the_overview() -> None:
+    async with ToldCollector().running() as url, visiting(url, token=TOKEN) as client:
+        page = words(await text_of(client, "/"))
     assert "Reports counted 48,000" in page
     assert "Free disk space 50 GB" in page
     assert "malformed 25 not a batch at all" in page

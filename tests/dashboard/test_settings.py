@@ -18,7 +18,9 @@ from hubbub.dashboard.commands import add_dashboard, given_candidates, run_dashb
 from hubbub.dashboard.settings import Settings
 from hubbub.protocol.invalid import Invalid
 from tests.dashboard.kit import write_samples
+from tests.interrupts import interruptible
 
+FOLDER = Path(__file__).parents[2] / "analysis" / "hubbub" / "dashboard"
 DASHBOARD = [sys.executable, "-m", "hubbub.command", "dashboard", "--no-browser"]
 
 
@@ -60,23 +62,21 @@ def test_the_token_is_not_in_what_a_traceback_shows() -> None:
 
 def run(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
     command = [*DASHBOARD, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environ}, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environ}, timeout=300)
 
 
 def test_it_serves_until_it_is_told_to_stop(tmp_path) -> None:
     paths = write_samples(tmp_path, days=1)
-    process = subprocess.Popen(
-        [*DASHBOARD, "--from", *paths, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    greeting = process.stdout.readline()
-    url = greeting.split()[2]
-    assert greeting == f"Dashboard on {url} (for this machine only). Ctrl-C stops it.\n"
-    page = urllib.request.urlopen(url, timeout=30).read().decode()
-    assert "dark_theme" in page
-    with pytest.raises(urllib.error.HTTPError):
-        urllib.request.urlopen(url + "nothing", timeout=30)
-    process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=30)
+    with interruptible([*DASHBOARD, "--from", *paths, "--port", "0"]) as process:
+        greeting = process.stdout.readline()
+        url = greeting.split()[2]
+        assert greeting == f"Dashboard on {url} (for this machine only). Ctrl-C stops it.\n"
+        page = urllib.request.urlopen(url, timeout=30).read().decode()
+        assert "dark_theme" in page
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(url + "nothing", timeout=30)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=300)
     assert (process.returncode, out, errors) == (0, "", ""), "nothing is said about a request"
 
 
@@ -106,8 +106,38 @@ def test_the_token_cannot_be_given_on_the_command_line() -> None:
 
 
 def test_no_file_of_the_dashboard_is_long() -> None:
-    folder = Path(__file__).parents[2] / "analysis" / "hubbub" / "analysis" / "dashboard"
-    assert max(len(path.read_text().splitlines()) for path in folder.iterdir() if path.is_file()) <= 300
+    paths = [path for path in FOLDER.rglob("*") if path.suffix in (".py", ".html", ".js", ".css")]
+    assert len(paths) > 40
+    assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in paths) <= 300
+
+
+def test_the_package_exports_what_users_need_and_imports_little() -> None:
+    program = """
+import sys
+import hubbub.dashboard as dashboard
+assert dashboard.__all__ == ["Settings", "make_app"] and set(dashboard.__all__) <= set(dir(dashboard))
+assert not {"aiohttp", "jinja2", "numpy"} & set(sys.modules), "imported with the package"
+from hubbub.dashboard import Settings
+assert not {"aiohttp", "jinja2", "numpy"} & set(sys.modules), "imported with Settings"
+from hubbub.dashboard import make_app
+print(type(make_app(Settings(source=("t.json",)))))
+try:
+    dashboard.anything
+except AttributeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.stderr, done.stdout) == (
+        "",
+        "<class 'aiohttp.web_app.Application'>\nmodule 'hubbub.dashboard' has no attribute 'anything'\n",
+    )
+
+
+def test_every_module_and_template_is_named_where_the_package_is_explained() -> None:
+    readme = (FOLDER.parents[1] / "README.md").read_text(encoding="utf-8").partition("## The dashboard")[2]
+    names = [path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__"]
+    names += [path.name for path in FOLDER.glob("templates/*.html")]
+    assert [name for name in sorted(names) if f"`{name}`" not in readme] == []
 
 
 def test_every_command_of_the_page_is_understood(tmp_path, monkeypatch) -> None:

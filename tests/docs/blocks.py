@@ -26,6 +26,15 @@ _PROGRAMS = (
     "apt-get echo printf seq sqlite3 jupyter"
 )
 PROGRAMS = frozenset(_PROGRAMS.split())
+"""What a line of a plain block begins with if it is a command. A list, because what is installed differs by machine."""
+_OTHERS = (
+    "awk bash brew bzip2 caddy cargo chmod chown cmp conda cut dd diff dnf du env find gcc go grep gunzip gzip "
+    "htop id jq journalctl kill kubectl ln lsof mypy nc node npm openssl perl ping pipx podman poetry ps psql "
+    "pyenv rsync ruff scp screen sed service sh sort ssh su tail tar tee tmux touch tox tr uname uniq unzip uv "
+    "uvx vi virtualenv watch wc wget xargs xdg-open yum zip zsh"
+)
+OTHER_PROGRAMS = frozenset(_OTHERS.split())
+"""Well-known programs that no page shows yet: one that does must name them above, so that they are run."""
 _FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)")
 _OUTLINE = re.compile(r"\s{3,}\S")
 
@@ -107,6 +116,14 @@ def _has_command(text: str) -> bool:
 def _is_command(line: str) -> bool:
     words = line.split()
     return bool(words) and (words[0] == "$" or words[0] in PROGRAMS)
+
+
+def hidden_commands(step: Step) -> list[str]:
+    """Lines of a plain block that is not run which begin with a program all the same."""
+    if step.kind != "data" or step.language:
+        return []
+    lines = (line for line in step.text.splitlines() if line.strip() and line[0] != " ")
+    return [line for line in lines if line.split()[0] in PROGRAMS | OTHER_PROGRAMS]
 
 
 def _commands(block: Block) -> Iterator[Step]:

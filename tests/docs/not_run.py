@@ -23,17 +23,19 @@ def _because(reason: str, *commands: str) -> list[Entry]:
 
 
 NOT_RUN = [
-    *_because("it is what runs this test", r"make test\b"),
+    *_because("it is what runs this test", r"make (test|newest)\b"),
     *_because("hours; each proof has a quick form in the tests", r"make proof\b"),
     *_because("tests/quality runs each of its tools", r"make check\b"),
     *_because("tests/docs/test_site.py runs the same builder", r"make docs\b"),
-    *_because("it sets up an environment; tests/packaging and tests/simulations/test_demo.py do both", r"make demo\b"),
+    *_because(
+        "it sets up an environment; tests/packaging and tests/simulations/demo/test_demo.py do both", r"make demo\b"
+    ),
     *_because("no package index is asked in a test; tests/packaging/test_bare_install.py installs", r"pip install\b"),
-    *_because("tests/simulations/test_demo.py runs it with a smaller crowd", r"hubbub demo\b"),
+    *_because("tests/simulations/demo/test_demo.py runs it with a smaller crowd", r"hubbub demo\b"),
     *_because("needs a system manager and root", r"(sudo )?systemctl\b", r"sudo \w+"),
     *_because("needs a Docker daemon", r"docker\b"),
     *_because("it would open an editor in a browser", r"jupyter\b"),
-    *_because("minutes; it has tests of its own", r"make (bench|pictures)\b", r"hubbub experiments (?!--list)"),
+    *_because("minutes; it has tests of its own", r"make (bench|mutants|pictures)\b", r"hubbub experiments (?!--list)"),
 ]
 
 SMALLER = [

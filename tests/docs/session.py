@@ -37,7 +37,7 @@ LOCAL = "http://127.0.0.1:8787"
 FOLDERS = ("/var/lib/hubbub", "/etc/hubbub", "/backup")
 ANSWERS_NO = ("diff", "plan", "audit", "simulate")
 """Commands whose status 1 means: done, and the answer is no."""
-PATIENCE = 20.0
+PATIENCE = 120.0
 FILES = {
     # google/rappor's three files: two strings, 60 % and 40 %, in two cohorts of 5000.
     "params.csv": "k,h,m,p,q,f\n8,1,2,0.25,0.75,0.5\n",

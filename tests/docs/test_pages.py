@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.command.table import SUBCOMMANDS
-from tests.docs.blocks import ROOT, Step, pages, steps
+from tests.docs.blocks import ROOT, Step, hidden_commands, pages, steps
 from tests.docs.marks import marks, pictures
 from tests.docs.not_run import NOT_RUN, SMALLER, made_smaller, why_not
 from tests.docs.session import Session, failed, matches
@@ -153,12 +153,26 @@ def test_a_page_that_shows_something_else_fails(tmp_path: Path, hubbub: Hubbub) 
 
 def test_no_command_hides_in_a_block_that_is_not_run() -> None:
     """A plain block is taken for a formula or a drawing unless a line begins with a program of `blocks.PROGRAMS`; one
-    that begins with another program of this machine must be named there, or the block be called `text`."""
+    that begins with another well-known program must be named there, or the block be called `text`."""
     for page in pages():
         for step in steps(page):
-            if step.kind == "data" and not step.language:
-                first = [line.split()[0] for line in step.text.splitlines() if line.strip() and line[0] != " "]
-                assert not list(filter(shutil.which, first)), f"{step.place}: {first}"
+            assert not hidden_commands(step), f"{step.place}: {hidden_commands(step)}"
+    assert hidden_commands(Step("data", "here:1", "x = 1\nwget https://telemetry.example.org/\n"))
+
+
+def test_what_is_a_command_does_not_depend_on_the_programs_of_a_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libwww-perl has a program called POST, and any machine may have one called `value`."""
+    before = [step for page in pages() for step in steps(page)]
+    for word in {line.split()[0] for step in before for line in step.text.splitlines() if line.strip()}:
+        if "/" not in word:
+            (tmp_path / word).write_text("#!/bin/sh\nexit 1\n")
+            (tmp_path / word).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert shutil.which("POST")
+    assert [step for page in pages() for step in steps(page)] == before
+    assert not [step for step in before if hidden_commands(step)]
 
 
 def test_every_page_is_plain_markdown() -> None:

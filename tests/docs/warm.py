@@ -63,7 +63,7 @@ class Hubbub:
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.close()
-        self._process.wait(20)
+        self._process.wait(120)
         self._process.stdout.close()
 
     def run(self, words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> tuple[int, str]:

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -59,13 +60,14 @@ class Project:
         (self.root / "tools").mkdir(parents=True)
         shutil.copy(ROOT / "tools" / "environment.py", self.root / "tools")
         (self.root / "pyproject.toml").write_text(PYPROJECT)
+        (self.root / "constraints.txt").write_text("other==1.0\n")
         (self.root / "backend.py").write_text(BACKEND)
         self.wheels = root / "wheels"
         self.wheels.mkdir()
         self.path = os.environ["PATH"]
         self.lacks: set[str] = set()
 
-    def make(self, status: int = 0) -> str:
+    def make(self, *options: str, status: int = 0) -> str:
         """Run the script, in a Python that lacks some modules, and return all it said."""
         customs = self.root.parent / "customs"
         customs.mkdir(exist_ok=True)
@@ -73,7 +75,7 @@ class Project:
         settings = {"PATH": self.path, "PYTHONPATH": str(customs), "PIP_NO_INDEX": "1"}
         settings["PIP_FIND_LINKS"] = self.wheels.as_uri()
         done = subprocess.run(
-            [sys.executable, "tools/environment.py"],
+            [sys.executable, "tools/environment.py", *options],
             cwd=self.root,
             env={**os.environ, **settings},
             capture_output=True,
@@ -118,6 +120,47 @@ def test_it_is_made_once_and_made_anew_when_half_made_or_out_of_date(project):
     assert project.make() == ""
     project.python.unlink()
     assert "Making .venv" in project.make(status=1)
+
+
+def test_another_folder_is_an_environment_of_its_own(project):
+    project.take_every_way()
+    said = project.make("--venv", "another one", status=1)
+    assert "Making another one with Python" in said
+    assert not (project.root / ".venv").exists()
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(project):
+    (project.root / "papers").mkdir()
+    (project.root / "papers" / "letter.txt").write_text("dear")
+    said = project.make("--venv", "papers", status=1)
+    assert "papers holds something else than an environment: name another folder, or remove it" in said
+    assert (project.root / "papers" / "letter.txt").read_text() == "dear"
+
+
+def test_what_is_installed_is_held_to_the_constraints_unless_the_newest_is_asked_for(project):
+    project.lacks = {"ensurepip"}
+    pack_again("pip", project.wheels)
+    (project.root / "constraints.txt").write_text("pip==0.1\n")
+    assert "Cannot install pip" in project.make(status=1)
+    assert not project.stamp.exists()
+    (project.root / "constraints.txt").write_text(f"pip=={version('pip')}\n")
+    project.make()
+    assert project.has_tiny()
+
+    # Other constraints make another environment; the newest has none.
+    (project.root / "constraints.txt").write_text("pip==0.1\n")
+    assert "Making .venv" in project.make(status=1)
+    project.make("--newest")
+    assert project.has_tiny()
+
+
+def test_constraints_name_every_installed_package_by_its_version_and_nothing_else():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if not re.fullmatch(r"#.*|[a-z0-9-]+==[\w.]+", line)] == []
+    assert "hubbub" not in {line.partition("==")[0] for line in lines}
+    listed = subprocess.run([sys.executable, ROOT / "tools" / "constraints.py"], capture_output=True, text=True)
+    assert listed.stdout.splitlines()[:2] == lines[:2]
+    assert f"pytest=={pytest.__version__}" in listed.stdout.splitlines()
 
 
 def test_without_ensurepip_the_pip_at_hand_is_used(project):
@@ -165,7 +208,7 @@ def test_an_older_python_is_told_in_one_sentence():
     """Which it can only be told if it can read the file: nothing in it is newer than Python 3.7."""
     script = ROOT / "tools" / "environment.py"
     ast.parse(script.read_text(), feature_version=(3, 7))
-    pretend = "import runpy, sys; sys.version_info = (3, 9, 2); runpy.run_path(sys.argv[1], run_name='__main__')"
+    pretend = "import runpy, sys; sys.version_info = (3, 9, 2); runpy.run_path(sys.argv.pop(), run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", pretend, script], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
@@ -178,7 +221,7 @@ def test_an_older_python_is_told_in_one_sentence():
 def test_make_alone_lists_every_target():
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split()) - {"help", "environment"}
-    assert targets == {"test", "demo", "check", "docs", "bench", "proof", "pictures", "clean"}
+    assert targets == {"test", "demo", "check", "docs", "bench", "mutants", "newest", "proof", "pictures", "clean"}
     listed = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True).stdout
     for target in targets:
         assert f"make {target} " in listed

@@ -19,7 +19,7 @@ HUBBUB = Path(sys.executable).with_name("hubbub")
 
 
 def hubbub(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([HUBBUB, *map(str, arguments)], capture_output=True, text=True, timeout=60, encoding="utf-8")
+    return subprocess.run([HUBBUB, *map(str, arguments)], capture_output=True, text=True, timeout=300, encoding="utf-8")
 
 
 @pytest.fixture

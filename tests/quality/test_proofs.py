@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-CONFTEST = Path(__file__).resolve().parents[1] / "conftest.py"
+TESTS = Path(__file__).resolve().parents[1]
 PYPROJECT = """
 [tool.pytest.ini_options]
 addopts = ["--import-mode=importlib", "--strict-markers", "-p", "no:cacheprovider"]
 markers = ["proof: long"]
+pythonpath = ["."]
 """
 CHECKS = """
 import pathlib, pytest
@@ -49,7 +50,8 @@ class Checkout:
         self.root = root
         (root / "tests").mkdir()
         (root / "pyproject.toml").write_text(PYPROJECT)
-        shutil.copy(CONFTEST, root / "tests" / "conftest.py")
+        for name in ("conftest.py", "leftovers.py"):
+            shutil.copy(TESTS / name, root / "tests")
         (root / "tests" / "test_it.py").write_text(CHECKS)
 
     def pytest(self, *options: str) -> tuple[int, str, list[str]]:

@@ -128,7 +128,7 @@ class Oracle:
             time.sleep(0.05)
 
 
-def torment(folder: Path, kills: int, seed: int, after_kill=None, **options) -> tuple[list[str], Oracle]:
+def kill_under_load(folder: Path, kills: int, seed: int, after_kill=None, **options) -> tuple[list[str], Oracle]:
     """Kill a collector -9 so many times under load; what the oracle says in the end, and the oracle."""
     random = Random(seed)
     oracle = Oracle(senders=16, seed=seed)

@@ -5,7 +5,7 @@ import sys
 import time
 
 from hubbub.collector.storage import batch_ids, checkpoint, log
-from tests.collector import launch
+from hubbub.command.main import main
 
 
 def ack_before_sync() -> None:
@@ -13,7 +13,7 @@ def ack_before_sync() -> None:
 
 
 def no_dedup() -> None:
-    batch_ids.Seen.claim = lambda self, entry: None
+    batch_ids.BatchIds.claim = lambda self, entry: None
 
 
 def two_transactions() -> None:
@@ -31,4 +31,4 @@ BUGS = {"ack-before-sync": ack_before_sync, "no-dedup": no_dedup, "two-transacti
 
 if __name__ == "__main__":
     BUGS[os.environ["PLANTED_BUG"]]()
-    sys.exit(launch.main())
+    sys.exit(main())

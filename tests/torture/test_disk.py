@@ -61,7 +61,7 @@ def test_a_full_disk_is_a_507_and_freeing_space_is_all_it_takes(small_disk):
         assert problem["type"] == "urn:hubbub:problem:storage-full"
         assert counted(collector) == stored
         filler.unlink()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while collector.send(refused)[0] != 200:
             assert time.monotonic() < deadline
             time.sleep(0.2)
@@ -84,8 +84,7 @@ def test_a_disk_that_is_nearly_full_refuses_before_it_is_full(tmp_path):
         status, _, body = collector.request("GET", "/readyz")
         assert (status, json.loads(body)["detail"]) == (503, "the disk is nearly full")
         assert collector.request("GET", "/healthz")[0] == 200
-        time.sleep(1.2)
-    assert "the disk is nearly full; batches are refused" in collector.log_path.read_text()
+        collector.wait_for_notice("the disk is nearly full; batches are refused")
 
 
 @pytest.mark.parametrize("what", ["the log", "the checkpoint"])
@@ -103,7 +102,7 @@ def test_a_failed_sync_stops_the_process_and_loses_nothing_acknowledged(tmp_path
     if what == "the log":
         status, problem = collector.send(batches[20])
         assert (status, problem["type"]) == (503, "urn:hubbub:problem:draining")
-    assert collector.process.wait(timeout=20) == 1
+    assert collector.process.wait(timeout=120) == 1
     collector.stop()
     last = json.loads(collector.log_path.read_text().splitlines()[-1])
     assert (last["level"], last["message"]) == ("error", "the store failed; nothing acknowledged is lost")

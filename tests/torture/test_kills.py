@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.oracle import torment
+from tests.torture.oracle import kill_under_load
 
 HERE = Path(__file__).parent
 PLANTED = HERE / "planted.py"
@@ -83,13 +83,13 @@ def on_a_forgetful_disk(folder: Path, library: Path, torn: bool = True) -> dict:
 
 
 def test_20_kills_lose_nothing_and_count_nothing_twice(tmp_path):
-    problems, oracle = torment(tmp_path, kills=20, seed=1)
+    problems, oracle = kill_under_load(tmp_path, kills=20, seed=1)
     assert problems == []
     assert oracle.answers["duplicate"] > 0 < oracle.answers["none"]
 
 
 def test_a_disk_that_forgets_what_was_not_synced_loses_nothing_acknowledged(tmp_path, forgetful):
-    problems, _ = torment(tmp_path, kills=10, seed=2, **on_a_forgetful_disk(tmp_path, forgetful))
+    problems, _ = kill_under_load(tmp_path, kills=10, seed=2, **on_a_forgetful_disk(tmp_path, forgetful))
     assert problems == []
 
 
@@ -97,26 +97,26 @@ def test_the_oracle_notices_an_acknowledgement_before_the_sync(tmp_path, forgetf
     """A kill shows the bug only if it falls between an answer and the next checkpoint: a dozen leave it no hope."""
     disk = on_a_forgetful_disk(tmp_path, forgetful, torn=False)
     disk["env"]["PLANTED_BUG"] = "ack-before-sync"
-    problems, _ = torment(tmp_path, kills=12, seed=3, launch=PLANTED, **disk)
+    problems, _ = kill_under_load(tmp_path, kills=12, seed=3, launch=PLANTED, **disk)
     # What was lost is missing from the counts, or the collector finds the hole in its own log and does not start.
     assert any("counted" in problem or "though it had been acknowledged" in problem for problem in problems)
 
 
 @pytest.mark.parametrize(("bug", "kills"), [("no-dedup", 1), ("two-transactions", 15)])
 def test_the_oracle_notices(bug, kills, tmp_path):
-    problems, _ = torment(tmp_path, kills=kills, seed=4, launch=PLANTED, env={"PLANTED_BUG": bug})
+    problems, _ = kill_under_load(tmp_path, kills=kills, seed=4, launch=PLANTED, env={"PLANTED_BUG": bug})
     assert any("counted" in problem for problem in problems)
 
 
 @pytest.mark.proof
 def test_200_kills_lose_nothing_and_count_nothing_twice(tmp_path, figure):
-    problems, oracle = torment(tmp_path, kills=200, seed=5)
+    problems, oracle = kill_under_load(tmp_path, kills=200, seed=5)
     assert problems == []
     figure("kill -9", f"200 kills, {len(oracle.batches)} batches acknowledged, none lost, none counted twice")
 
 
 @pytest.mark.proof
 def test_100_forgetful_kills_lose_nothing(tmp_path, forgetful, figure):
-    problems, oracle = torment(tmp_path, kills=100, seed=6, **on_a_forgetful_disk(tmp_path, forgetful))
+    problems, oracle = kill_under_load(tmp_path, kills=100, seed=6, **on_a_forgetful_disk(tmp_path, forgetful))
     assert problems == []
     figure("power loss", f"100 times all unsynced data forgotten, {len(oracle.batches)} batches, none lost")

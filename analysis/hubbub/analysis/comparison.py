@@ -26,18 +26,18 @@ _NUMBERS = ("estimate_before", "estimate_after", "difference", "std_error", "low
 class Comparison:
     """`difference` is after minus before, for each value that both have; p-values are two-sided."""
 
-    before: Decoding
-    after: Decoding
-    values: tuple[str, ...]
-    roles: tuple[Role, ...]
-    estimate_before: Array
-    estimate_after: Array
-    difference: Array
-    std_error: Array
-    low: Array
-    high: Array
-    p_value: Array
-    p_adjusted: Array
+    before: Decoding  # the earlier decoding
+    after: Decoding  # the later one
+    values: tuple[str, ...]  # the values that both have
+    roles: tuple[Role, ...]  # what each row is
+    estimate_before: Array  # the earlier estimate of each
+    estimate_after: Array  # the later one
+    difference: Array  # after minus before
+    std_error: Array  # of the difference
+    low: Array  # lower end of its interval
+    high: Array  # upper end
+    p_value: Array  # two-sided, of no difference
+    p_adjusted: Array  # corrected for the number of rows
 
     @property
     def changed(self) -> Mask:

@@ -31,18 +31,14 @@ class Band:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """The decoded distribution of numbers in [low, high]. Shares are of those who answered unless said otherwise.
+    """The decoded distribution of numbers in [low, high]. Shares are of those who answered unless said otherwise."""
 
-    `leaves` are the estimated shares of all installs in evenly wide cells; `finite` is what the sampling of everyone
-    takes off their variances (see `estimation.cells.finite_population`).
-    """
-
-    low: float
-    high: float
-    levels: Levels
-    leaves: Array
-    finite: float
-    confidence: float
+    low: float  # the lower end of the range
+    high: float  # its upper end
+    levels: Levels  # the counts of each level of the tree, for further questions
+    leaves: Array  # the estimated share of all installs in each of evenly wide cells
+    finite: float  # what sampling everyone takes off the variances (estimation.cells.finite_population)
+    confidence: float  # of all intervals
 
     @classmethod
     def of(cls, levels: Levels, low: float, high: float, finite: float, confidence: float) -> Distribution:

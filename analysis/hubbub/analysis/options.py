@@ -22,22 +22,16 @@ QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Options:
-    """How to decode.
+    """How to decode. Raises `Invalid` for what does not exist."""
 
-    `estimand` says of whom the intervals speak: of the installs that reported ("reporting"), or of the population they
-    are a random sample of ("population"). `correction` is for looking at many values at once. `exclude_absent` gives
-    shares among those who answered. `fake_share` is the share of fake reports whose effect is reckoned. Of a `range`
-    metric, `ranges` are the [low, high) to give shares of, in place of evenly wide cells, and `quantiles` the numbers
-    to give beside them. Raises `Invalid` for what does not exist.
-    """
-
-    confidence: float = 0.95
-    estimand: Estimand = "reporting"
-    correction: Correction = "bonferroni"
-    exclude_absent: bool = False
-    fake_share: float = 0.01
+    confidence: float = 0.95  # of all intervals
+    estimand: Estimand = "reporting"  # of whom intervals speak: installs that reported, or the population they sample
+    correction: Correction = "bonferroni"  # how tests of many values at once are corrected
+    exclude_absent: bool = False  # whether shares are of those who answered
+    fake_share: float = 0.01  # the share of fake reports whose effect is reckoned
     ranges: tuple[tuple[float, float], ...] = ()
-    quantiles: tuple[float, ...] = QUANTILES
+    """Of a range metric: the [low, high) to give shares of, in place of evenly wide cells."""
+    quantiles: tuple[float, ...] = QUANTILES  # of a range metric: the quantiles to give
 
     def __post_init__(self) -> None:
         require(self._broken_rules())

@@ -42,52 +42,48 @@ _MOST_UNDETECTED = 10  # rows of long lists that are shown though they were not 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostics:
-    """What a careful reader checks before believing a table.
+    """What a careful reader checks before believing a table. A cohort that was tampered with or miscounted does not
+    fit the others."""
 
-    `cohort_p` holds, for each cohort (a range: each level), the p-value of its residuals: a cohort that was tampered
-    with or miscounted does not fit the others. `attack_radius` is how far the assumed share of fake reports could
-    have moved one estimate.
-    """
-
-    cohort_p: Array
-    odd_cohorts: tuple[int, ...]
-    indistinguishable: tuple[tuple[str, ...], ...]
-    rank: int
-    num_columns: int
-    attack_radius: float
-    fake_share: float
-    hidden_heavy_share: float
+    cohort_p: Array  # for each cohort (a range: each level), the p-value of its residuals
+    odd_cohorts: tuple[int, ...]  # those that do not fit the others
+    indistinguishable: tuple[tuple[str, ...], ...]  # groups of strings that share all their bits
+    rank: int  # how many columns of the design can be told apart
+    num_columns: int  # how many it has
+    attack_radius: float  # how far the assumed share of fake reports could have moved one estimate
+    fake_share: float  # that assumed share
+    hidden_heavy_share: float  # the share of bits left out of the fit because a heavy unknown string explains them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
     """Estimates for every value of a metric. Shares are of all installs, or of those that answered (`of`)."""
 
-    metric: str
-    kind: str
-    unit: str
-    epochs: tuple[str, ...]
-    estimand: Estimand
-    of: Whom
-    confidence: float
-    correction: Correction
-    num_reports: int
-    installs: float
-    noise_floor: float
-    notes: tuple[str, ...]
-    diagnostics: Diagnostics
-    values: tuple[str, ...]
-    roles: tuple[Role, ...]
-    estimate: Array
-    std_error: Array
-    low: Array
-    high: Array
-    p_value: Array
-    p_adjusted: Array
-    best_guess: Array
-    low_selected: Array
-    high_selected: Array
-    distribution: Distribution | None = None
+    metric: str  # its name
+    kind: str  # flag, choice, string, ...
+    unit: str  # of its numbers; empty where there is none
+    epochs: tuple[str, ...]  # the days, weeks or months pooled, in order
+    estimand: Estimand  # of whom the intervals speak: the installs that reported, or those they are a sample of
+    of: Whom  # of whom shares are shares: everyone, or those who answered
+    confidence: float  # of all intervals, such as 0.95
+    correction: Correction  # how p_adjusted allows for many tests
+    num_reports: int  # reports counted
+    installs: float  # installs behind an estimate of 1: reports a pooled epoch has on average
+    noise_floor: float  # the estimate from which on a value would be detected
+    notes: tuple[str, ...]  # what a reader must know, in sentences
+    diagnostics: Diagnostics  # what a careful reader checks
+    values: tuple[str, ...]  # the value of each row
+    roles: tuple[Role, ...]  # what each row is: answer, absent, other or number
+    estimate: Array  # unbiased; a share may come out below 0 or above 1
+    std_error: Array  # its standard error
+    low: Array  # lower end of the interval
+    high: Array  # upper end of the interval
+    p_value: Array  # of the test that nobody has the value; nan where there is no test
+    p_adjusted: Array  # the same, corrected for all rows that were tested
+    best_guess: Array  # the most plausible population: biased, for reading, not for sums or tests
+    low_selected: Array  # interval given that the value was detected; nan where it was not
+    high_selected: Array  # its upper end
+    distribution: Distribution | None = None  # of a range: any share, the distribution function, quantiles
 
     def __len__(self) -> int:
         return len(self.values)

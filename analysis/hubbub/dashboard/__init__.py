@@ -1,1 +1,32 @@
-"""The analyst's page: estimates with intervals in a browser, live, from a collector or from tally files."""
+"""The analyst's page: estimates with intervals in a browser, live, from a collector or from tally files.
+
+    from aiohttp import web
+    from hubbub.dashboard import Settings, make_app
+
+    web.run_app(make_app(Settings(source=("http://127.0.0.1:8787",))), host="127.0.0.1", port=8788)
+
+`Settings` says where the numbers come from and who may look; `make_app` makes an aiohttp application of it. Importing
+this package imports neither aiohttp nor numpy; using its names does.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hubbub.dashboard.app import make_app
+    from hubbub.dashboard.settings import Settings
+
+__all__ = ["Settings", "make_app"]
+
+_HOMES = {"Settings": "hubbub.dashboard.settings", "make_app": "hubbub.dashboard.app"}
+
+
+def __getattr__(name: str) -> object:
+    """A public name, from its module, when it is first asked for (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -13,8 +13,10 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from hubbub.dashboard.poller import POLLER
 from hubbub.dashboard.settings import Settings
 
+SETTINGS = web.AppKey("settings", Settings)
 COOKIE = "hubbub-dashboard"
 MOST_SESSIONS = 1000
 
@@ -61,7 +63,21 @@ def _hash(name: str) -> bytes:
     return hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
 
 
-def is_called_rightly(request: web.Request, settings: Settings) -> bool:
+SESSIONS = web.AppKey("sessions", Sessions)
+
+
+def must_sign_in(request: web.Request) -> bool:
+    """Whether this visitor has yet to show a token. One that the collector no longer accepts lets nobody in."""
+    settings, poller, sessions = request.app[SETTINGS], request.app[POLLER], request.app[SESSIONS]
+    if settings.url is None or settings.public:
+        return False
+    if poller.refused:
+        sessions.end_all()
+        return True
+    return not poller.has_token or (settings.asks_for_token and not sessions.has(request))
+
+
+def has_known_host(request: web.Request, settings: Settings) -> bool:
     """Whether the request calls this server by a name it has."""
     return settings.hosts is None or _host_name(request.headers.get("Host", "")) in settings.hosts
 

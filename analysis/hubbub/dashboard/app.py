@@ -12,21 +12,28 @@ import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 from aiohttp import web
 
-from hubbub.dashboard.access import HEADERS, Sessions, is_called_rightly, is_from_own_page
-from hubbub.dashboard.assets import Assets
-from hubbub.dashboard.decode_jobs import Decodings
-from hubbub.dashboard.frame import message
-from hubbub.dashboard.keys import ASSETS, BOARD, DECODINGS, PAINTED, PAINTER, SESSIONS, SETTINGS, WATCH
-from hubbub.dashboard.page_cache import Painted
-from hubbub.dashboard.poller import Watch
-from hubbub.dashboard.query import Board, CandidateList
-from hubbub.dashboard.routes import routes
+from hubbub.dashboard.access import (
+    HEADERS,
+    SESSIONS,
+    SETTINGS,
+    Sessions,
+    has_known_host,
+    is_from_own_page,
+    must_sign_in,
+)
+from hubbub.dashboard.assets import ASSETS, Assets
+from hubbub.dashboard.candidates import CANDIDATES, CandidateList, CandidateLists
+from hubbub.dashboard.decode_jobs import DECODE_JOBS, DecodeJobs
+from hubbub.dashboard.page_cache import PAGE_CACHE, PageCache
+from hubbub.dashboard.pages import message_page, page_frame
+from hubbub.dashboard.poller import POLLER, Poller
+from hubbub.dashboard.routes import RENDER_THREAD, routes
 from hubbub.dashboard.settings import Settings
 from hubbub.dashboard.source import open_source
-from hubbub.dashboard.visit import must_sign_in, surroundings
 from hubbub.protocol.invalid import Invalid
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -34,41 +41,48 @@ MOST_BYTES = 64 << 20
 _OPEN = ("/static/", "/token", "/healthz")
 
 
-def make_app(settings: Settings, candidates: Mapping[str, CandidateList] | None = None) -> web.Application:
-    """The whole dashboard; `candidates` by metric, "" for all."""
-    app = web.Application(middlewares=[_headers, _door, _mistakes], client_max_size=MOST_BYTES)
+def make_app(
+    settings: Settings,
+    candidates: Mapping[str, CandidateList] | None = None,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> web.Application:
+    """The whole dashboard; `candidates` by metric, "" for all. `clock` says when the source was read last."""
+    app = web.Application(middlewares=[_headers, _guard, _error_pages], client_max_size=MOST_BYTES)
     app[SETTINGS] = settings
     app[SESSIONS] = Sessions()
-    app[BOARD] = Board(candidates or {})
-    app.cleanup_ctx.append(_machinery)
+    app[CANDIDATES] = CandidateLists(candidates or {})
+    app.cleanup_ctx.append(partial(_services, clock=clock))
     app.add_routes(routes)
     return app
 
 
-async def _machinery(app: web.Application) -> AsyncIterator[None]:
+async def _services(app: web.Application, clock: Callable[[], float]) -> AsyncIterator[None]:
+    """What lives as long as the application runs."""
     settings = app[SETTINGS]
-    app[DECODINGS] = Decodings()
+    app[DECODE_JOBS] = DecodeJobs()
     app[ASSETS] = Assets()
-    app[PAINTED] = Painted()
-    app[PAINTER] = ThreadPoolExecutor(max_workers=1, thread_name_prefix="paint")
-    app[WATCH] = Watch(open_source(settings), settings.token, settings.every, time.time, insist=settings.public)
-    looking = asyncio.create_task(app[WATCH].keep_looking())
+    app[PAGE_CACHE] = PageCache()
+    app[RENDER_THREAD] = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
+    source = open_source(settings)
+    app[POLLER] = Poller(source, settings.token, settings.every, clock, keep_refused=settings.public)
+    polling = asyncio.create_task(app[POLLER].run())
     yield
-    looking.cancel()
+    polling.cancel()
     with suppress(asyncio.CancelledError):
-        await looking
-    await app[WATCH].close()
-    await app[DECODINGS].close()
+        await polling
+    await app[POLLER].close()
+    await app[DECODE_JOBS].close()
     await app[ASSETS].close()
-    app[PAINTER].shutdown(wait=False, cancel_futures=True)
+    app[RENDER_THREAD].shutdown(wait=False, cancel_futures=True)
 
 
 @web.middleware
 async def _headers(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         answer = await handler(request)
-    except web.HTTPException as elsewhere:  # a redirection
-        elsewhere.headers.update(HEADERS)
+    except web.HTTPException as redirection:
+        redirection.headers.update(HEADERS)
         raise
     if not answer.prepared:
         answer.headers.update(HEADERS)
@@ -77,9 +91,9 @@ async def _headers(request: web.Request, handler: Handler) -> web.StreamResponse
 
 
 @web.middleware
-async def _door(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     settings = request.app[SETTINGS]
-    if not is_called_rightly(request, settings):
+    if not has_known_host(request, settings):
         return web.Response(status=421, text="This dashboard is not known by that name.\n")
     if request.method not in ("GET", "HEAD"):
         if settings.public:
@@ -100,7 +114,7 @@ def report_bug(error: BaseException) -> None:
 
 
 @web.middleware
-async def _mistakes(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _error_pages(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Every answer has words, and a way on."""
     try:
         return await handler(request)
@@ -117,6 +131,5 @@ async def _mistakes(request: web.Request, handler: Handler) -> web.StreamRespons
     except Exception as error:  # noqa: BLE001  # a bug of ours: its place is told, not what was in it
         report_bug(error)
         title, words, status = "A mistake of ours", "Something is wrong here, not with what you did.", 500
-    return web.Response(
-        text=message(title, words, around=surroundings(request)), status=status, content_type="text/html"
-    )
+    text = message_page(page_frame(request), title, words)
+    return web.Response(text=text, status=status, content_type="text/html")

@@ -11,6 +11,8 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
+from aiohttp import web
+
 from hubbub.analysis.optional import need
 from hubbub.dashboard.vega import bundle
 
@@ -23,13 +25,13 @@ TYPES = {
 
 
 class Assets:
-    """`mark` goes into the addresses, so that a browser may keep what it has until something changes."""
+    """`version` goes into the addresses, so that a browser may keep what it has until something changes."""
 
     def __init__(self) -> None:
         self._vega: asyncio.Task[bytes] | None = None
         own = b"".join(_own(name) for name in TYPES if name != "vega.js")
-        version = need("vl_convert", "'hubbub[dashboard]'").__version__
-        self.mark = "?" + hashlib.blake2b(own + version.encode(), digest_size=6).hexdigest()
+        vega = need("vl_convert", "'hubbub[dashboard]'").__version__
+        self.version = "?" + hashlib.blake2b(own + vega.encode(), digest_size=6).hexdigest()
 
     def begin(self) -> None:
         """Make the bundle, so that it is there when the first page asks for it."""
@@ -48,6 +50,9 @@ class Assets:
         if self._vega is not None:
             self._vega.cancel()
             await asyncio.gather(self._vega, return_exceptions=True)
+
+
+ASSETS = web.AppKey("assets", Assets)
 
 
 @cache

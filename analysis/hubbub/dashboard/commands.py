@@ -17,8 +17,8 @@ from aiohttp import web
 from hubbub.analysis.candidates_file import read_candidates
 from hubbub.analysis.commands.decode import add_candidates
 from hubbub.dashboard.app import make_app
-from hubbub.dashboard.keys import ASSETS
-from hubbub.dashboard.query import CandidateList
+from hubbub.dashboard.assets import ASSETS
+from hubbub.dashboard.candidates import CandidateList
 from hubbub.dashboard.settings import Settings
 from hubbub.protocol.invalid import Invalid
 

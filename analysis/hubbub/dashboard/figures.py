@@ -1,23 +1,34 @@
-"""Charts as the page draws them: the very specifications of `hubbub decode --chart`, each with its words.
+"""Charts and small drawings as plain values, each with its words or beside its number.
 
-The page gives them its width and its colours; the numbers in them are not touched.
+A chart is the very specification of `hubbub decode --chart`: the page gives it its width and its colours, the numbers
+in it are not touched. Lengths of drawings are attributes, because the page allows no styles of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from hubbub.analysis.render.charts import decoding_chart, epsilon_chart, series_chart
-from hubbub.analysis.result import ANSWER, Decoding, epoch_span
-from hubbub.dashboard.html import Html, data, el
+from hubbub.analysis.result import Decoding, epoch_span
 from hubbub.dashboard.sentences import cell, headline, interval_of, value_label
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.metric import Definition
 
 
-def decoding_figure(decoding: Decoding) -> Html | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A chart for `page.js` to draw. `words` say what is seen on it to those who do not see it."""
+
+    id: str
+    words: str
+    spec: Mapping[str, object]
+
+
+def decoding_figure(decoding: Decoding) -> Figure | None:
     """Bars, a mean or a distribution; nothing where nothing could be estimated."""
     if not drawable(decoding):
         return None
@@ -25,18 +36,19 @@ def decoding_figure(decoding: Decoding) -> Html | None:
     return _figure("chart", decoding_chart(decoding), f"{decoding.metric}, {kind}. {headline(decoding).sentence}")
 
 
-def series_figure(decodings: Sequence[Decoding], value: str, role: str) -> Html:
+def series_figure(decodings: Sequence[Decoding], value: str, role: str) -> Figure:
     """One value over the epochs in which it could be estimated."""
-    rows = [(decoding, decoding.values.index(value)) for decoding in decodings]
-    last, i = rows[-1]
+    last = decodings[-1]
+    i = last.values.index(value)
     words = (
-        f"{value_label(value, role)} over {len(rows)} epochs. In {epoch_span(last.epochs)}: "
+        f"{value_label(value, role)} over {len(decodings)} epochs. In {epoch_span(last.epochs)}: "
         f"{cell(last, i, last.estimate[i])}, {interval_of(last, i)}."
     )
-    return _figure("series-chart", series_chart([decoding for decoding, _ in rows], value), words)
+    return _figure("series-chart", series_chart(list(decodings), value), words)
 
 
-def epsilon_figure(definition: Definition) -> Html:
+def epsilon_figure(definition: Definition) -> Figure:
+    """What one, two, three ... reports reveal at most."""
     words = (
         f"What reports of one value reveal at most: epsilon {show(definition.epsilon_one_report)} after one, "
         f"{show(definition.epsilon_after(7))} after seven, never more than {show(definition.epsilon_permanent)}."
@@ -44,15 +56,16 @@ def epsilon_figure(definition: Definition) -> Html:
     return _figure("epsilon-chart", epsilon_chart(definition), words)
 
 
-def default_series(decoding: Decoding) -> str | None:
-    """The value most would like to see over time."""
-    match decoding.kind:
-        case "mean":
-            return "mean"
-        case "range":
-            return "quantile 0.5"
-    answers = [i for i, role in enumerate(decoding.roles) if role == ANSWER and np.isfinite(decoding.estimate[i])]
-    return decoding.values[max(answers, key=lambda i: float(decoding.estimate[i]))] if answers else None
+class _Chart(Protocol):
+    """As much of an Altair chart as is used here."""
+
+    def to_dict(self, *, validate: bool) -> dict[str, object]: ...
+
+
+def _figure(name: str, chart: _Chart, words: str) -> Figure:
+    spec = chart.to_dict(validate=False)
+    spec.pop("title", None)  # the page has a heading
+    return Figure(id=name, words=words, spec=spec)
 
 
 def estimated(decoding: Decoding, value: str) -> bool:
@@ -71,15 +84,38 @@ def drawable(decoding: Decoding) -> bool:
     return bool(finite[0]) if decoding.kind == "mean" else bool(finite.any())
 
 
-def _figure(name: str, chart: object, words: str) -> Html:
-    spec = chart.to_dict(validate=False)  # type: ignore[attr-defined]
-    spec.pop("title", None)  # the page has a heading
-    return el(
-        "figure",
-        el("div", el("div", class_="plot", aria_hidden="true"), class_="canvas", role="img", aria_label=words),
-        data(spec, class_="spec"),
-        el("noscript", el("p", "The chart needs JavaScript; the table has the same numbers.", class_="note")),
-        id=name,
-        class_="chart",
-        data_live=True,
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From numbers to per cent of the width."""
+
+    low: float
+    high: float
+
+    def at(self, x: float) -> float:
+        span = self.high - self.low
+        return float(np.clip(100 * (x - self.low) / span, 0, 100)) if span > 0 and np.isfinite(x) else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """An estimate and its interval, small, in per cent of the width: a bar from nothing with a whisker, or a point on a
+    scale within a band. It stands beside its number, so screen readers pass over it."""
+
+    is_point: bool
+    certain: bool
+    estimate: str
+    low: str
+    high: str
+    width: str
+    """Of the band, never too narrow to be seen."""
+
+
+def draw(scale: Scale, estimate: float, low: float, high: float, *, is_point: bool, certain: bool) -> Drawing:
+    return Drawing(
+        is_point=is_point,
+        certain=certain,
+        estimate=f"{scale.at(estimate):.2f}",
+        low=f"{scale.at(low):.2f}",
+        high=f"{scale.at(high):.2f}",
+        width=f"{max(scale.at(high) - scale.at(low), 0.5):.2f}",
     )

@@ -1,60 +1,172 @@
-"""All that a metric's page is made of, and the small forms that choose among it."""
+"""One metric as plain values for `templates/metric.html`: what was found, in words, in a picture and in a table; what
+can be chosen; what to look for; over time; between two epochs; what stands beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Literal
 
-from hubbub.dashboard.decode_jobs import Found
-from hubbub.dashboard.html import Html, el
-from hubbub.dashboard.query import CandidateList, View
-from hubbub.dashboard.snapshot import Reading
+from hubbub.analysis.options import CORRECTIONS, ESTIMANDS
+from hubbub.analysis.render.text import remarks
+from hubbub.analysis.result import ANSWER, NUMBER, Decoding
+from hubbub.dashboard import aside_view, tables
+from hubbub.dashboard.aside_view import Download, Fact, Privacy
+from hubbub.dashboard.figures import Figure, decoding_figure
+from hubbub.dashboard.metric_inputs import MetricInputs
+from hubbub.dashboard.query import CONFIDENCES, Select
+from hubbub.dashboard.row_choice import table_rows
+from hubbub.dashboard.sentences import epochs_in_words, headline, several
+from hubbub.dashboard.series_view import ComparisonView, SeriesView, comparison_view, series_view
+from hubbub.dashboard.tables import Table
 
-MOST_ROWS = 50
+ESTIMANDS_IN_WORDS = {"reporting": "installs that reported", "population": "the population behind"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """All that a metric's page is made of. None stands for what is still being decoded."""
+class ResultView:
+    """What was found, or why nothing was."""
+
+    state: Literal["no answers", "decoding", "failed", "found"]
+    problem: str = ""
+    lead: str = ""
+    note: str = ""
+    figure: Figure | None = None
+    table: Table | None = None
+    cells: Table | None = None
+    """Of a range, whose quantiles say more."""
+    num_cells: int = 0
+    num_hidden: int = 0
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidatesView:
+    """`words` say which list is used; `problem` what is wrong with one that was uploaded just now."""
+
+    words: str
+    listed: bool
+    problem: str
+    can_upload: bool
+    can_forget: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionsView:
+    """`open`: something was chosen, so the choices are in sight."""
+
+    fields: tuple[Select, ...]
+    exclude_absent: bool
+    open: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricView:
+    """All between bar and foot; the same for every viewer of the same counts."""
 
     name: str
-    reading: Reading
-    view: View
-    epochs: list[str]
-    found: Found | None
-    series: list[tuple[str, Found | None]]
-    pair: tuple[str, str] | None
-    before: Found | None
-    after: Found | None
-    candidates: CandidateList | None
-    counted: bytes
-    """The fingerprint of all counts of the metric."""
-    problem: str = ""
-
-    @property
-    def key(self) -> Hashable:
-        """All that the page depends on."""
-        candidates = self.candidates and (self.candidates.digest, self.candidates.origin)
-        known = tuple(found and (found.content, found.fresh) for found in self._asked)
-        return self.name, self.view, self.counted, candidates, self.reading.terms_of(self.name), self.problem, known
-
-    @property
-    def pending(self) -> bool:
-        return bool(self.epochs) and any(found is None or not found.fresh for found in self._asked)
-
-    @property
-    def _asked(self) -> list[Found | None]:
-        return [self.found, *(found for _, found in self.series), *((self.before, self.after) if self.pair else ())]
+    kind: str
+    why: str | None
+    query: str
+    candidates: CandidatesView | None
+    result: ResultView
+    options: OptionsView
+    series: SeriesView | None
+    comparison: ComparisonView
+    downloads: tuple[Download, ...]
+    privacy: Privacy
+    diagnostics: tuple[Fact, ...]
 
 
-def select(name: str, label: str, choices: list[tuple[str, str]], chosen: str) -> Html:
-    options = [el("option", words, value=value, selected=value == chosen) for value, words in choices]
-    return el("label", el("span", label), el("select", options, name=name))
+def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
+    definition = inputs.snapshot.definitions(inputs.name)[-1]
+    terms = inputs.snapshot.terms_of(inputs.name)
+    decoding = inputs.whole.decoding if inputs.whole else None
+    figure = decoding_figure(decoding) if decoding is not None else None
+    has_series = definition.every != "once" or len(inputs.epochs) > 1
+    return MetricView(
+        name=inputs.name,
+        kind=definition.kind,
+        why=terms.why if terms else None,
+        query=inputs.view.query(),
+        candidates=_candidates(inputs, public=public) if definition.kind == "string" else None,
+        result=_result(inputs, figure, definition.every),
+        options=_options(inputs),
+        series=series_view(inputs) if has_series else None,
+        comparison=comparison_view(inputs),
+        downloads=aside_view.downloads(inputs.name, inputs.view, is_drawable=figure is not None)
+        if decoding is not None
+        else (),
+        privacy=aside_view.privacy(definition, terms),
+        diagnostics=aside_view.diagnostics(decoding, inputs.snapshot) if decoding is not None else (),
+    )
 
 
-def hidden(view: View) -> list[Html]:
-    """A form keeps the choices that it does not offer itself."""
-    kept = {"confidence": view.confidence, "estimand": view.estimand, "correction": view.correction}
-    if view.exclude_absent:
-        kept["exclude_absent"] = "yes"
-    return [el("input", type="hidden", name=name, value=value) for name, value in kept.items()]
+def _result(inputs: MetricInputs, figure: Figure | None, every: str) -> ResultView:
+    if not inputs.epochs:
+        return ResultView(state="no answers")
+    if inputs.whole is None:
+        return ResultView(state="decoding")
+    if inputs.whole.decoding is None:
+        return ResultView(state="failed", problem=inputs.whole.problem)
+    decoding = inputs.whole.decoding
+    chosen = [inputs.view.epoch] if inputs.view.epoch else inputs.epochs
+    older = "" if inputs.whole.fresh else " Newer counts are being decoded."
+    rows = table_rows(decoding)
+    table, cells, num_cells = _tables(decoding, rows)
+    return ResultView(
+        state="found",
+        lead=headline(decoding).sentence,
+        note=f"{several(decoding.num_reports, 'report')}; {epochs_in_words(chosen, every)}.{older}",
+        figure=figure,
+        table=table,
+        cells=cells,
+        num_cells=num_cells,
+        num_hidden=len(decoding) - len(rows),
+        remarks=tuple(remarks(decoding)),
+    )
+
+
+def _tables(decoding: Decoding, rows: list[int]) -> tuple[Table, Table | None, int]:
+    """The table in sight; of a range also that of its cells, and how many there are."""
+    if decoding.kind != "range":
+        return tables.estimates(decoding, rows, "Estimates"), None, 0
+    numbers = [i for i in rows if decoding.roles[i] == NUMBER]
+    others = [i for i in rows if decoding.roles[i] != NUMBER]
+    num_cells = sum(decoding.roles[i] == ANSWER for i in others)
+    return tables.estimates(decoding, numbers, "Quantiles"), tables.estimates(decoding, others, "Shares"), num_cells
+
+
+def _candidates(inputs: MetricInputs, *, public: bool) -> CandidatesView:
+    """Strings can only be found among those somebody thought of."""
+    listed = inputs.candidates
+    words = (
+        f"{len(listed.texts):,} candidates, {listed.origin}."
+        if listed
+        else "No candidates yet. Strings are found only among "
+        "those listed: give a list of what people may have answered, one a line."
+    )
+    return CandidatesView(
+        words=words,
+        listed=listed is not None,
+        problem=inputs.problem,
+        can_upload=not public,
+        can_forget=not public and listed is not None and listed.uploaded,
+    )
+
+
+def _options(inputs: MetricInputs) -> OptionsView:
+    view = inputs.view
+    epochs = (("", "all together"), *((epoch, epoch) for epoch in reversed(inputs.epochs)))
+    confidences = tuple((text, f"{100 * float(text):g} %") for text in CONFIDENCES)
+    estimands = tuple((name, ESTIMANDS_IN_WORDS[name]) for name in ESTIMANDS)
+    corrections = tuple((name, name.title()) for name in CORRECTIONS)
+    return OptionsView(
+        fields=(
+            Select("epoch", "Epoch", epochs, view.epoch or ""),
+            Select("confidence", "Confidence", confidences, view.confidence),
+            Select("estimand", "Speak of", estimands, view.estimand),
+            Select("correction", "Many values", corrections, view.correction),
+        ),
+        exclude_absent=view.exclude_absent,
+        open=bool(view.query()),
+    )

@@ -1,18 +1,18 @@
-"""What viewers can choose, and the decodings that their choices ask for. Candidate lists live here, in memory only."""
+"""What viewers can choose in a page's address, and the decodings that their choices ask for."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from hubbub.analysis import decode
 from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, Correction, Estimand, Options
 from hubbub.analysis.result import Decoding
-from hubbub.dashboard.decode_jobs import Asked
-from hubbub.dashboard.snapshot import Reading
+from hubbub.dashboard.candidates import CandidateList
+from hubbub.dashboard.decode_jobs import DecodeJob
+from hubbub.dashboard.snapshot import Snapshot
 from hubbub.protocol.invalid import Invalid, brief
 
 CONFIDENCES = ("0.9", "0.95", "0.99")
@@ -21,17 +21,13 @@ MOST_EPOCHS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class CandidateList:
-    """Strings to look for, and where they came from, in words."""
+class Select:
+    """A field of a form: its name in the address, its label, what can be chosen (value and words), what is."""
 
-    texts: tuple[str, ...] = field(repr=False)
-    origin: str
-    uploaded: bool = False
-    digest: bytes = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        content = b"\0".join(text.encode("utf-8", "surrogatepass") for text in self.texts)
-        object.__setattr__(self, "digest", hashlib.blake2b(content, digest_size=16).digest())
+    name: str
+    label: str
+    choices: tuple[tuple[str, str], ...]
+    chosen: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,47 +77,38 @@ class View:
             exclude_absent=self.exclude_absent,
         )
 
-    def query(self, *, with_epoch: bool = True) -> str:
+    @property
+    def kept(self) -> dict[str, str]:
+        """What a form carries along, because it does not offer it itself."""
+        kept = {"confidence": self.confidence, "estimand": self.estimand, "correction": self.correction}
+        return kept | {"exclude_absent": "yes"} if self.exclude_absent else kept
+
+    def query(self) -> str:
         """The part of an address that leads to the same numbers again."""
         plain = View()
         chosen = {
             name: getattr(self, name)
             for name in ("epoch", "confidence", "estimand", "correction")
-            if getattr(self, name) != getattr(plain, name) and (with_epoch or name != "epoch")
+            if getattr(self, name) != getattr(plain, name)
         }
         if self.exclude_absent:
             chosen["exclude_absent"] = "yes"
         return f"?{urlencode(chosen)}" if chosen else ""
 
 
-class Board:
-    """Candidate lists by metric: those the dashboard was started with, and those uploaded since."""
+def decode_job(
+    snapshot: Snapshot, name: str, epoch: str | None, options: Options, candidates: CandidateList | None
+) -> DecodeJob:
+    """A decoding exactly as `hubbub decode` makes it of the same tallies, candidates and options."""
+    needs_list = any(definition.shape.open_list for definition in snapshot.definitions(name))
+    listed = candidates if needs_list else None
 
-    def __init__(self, given: Mapping[str, CandidateList]) -> None:
-        self._given = dict(given)
-        self._uploaded: dict[str, CandidateList] = {}
+    def work() -> Decoding:
+        return decode(
+            snapshot.select(name, epoch),
+            None if listed is None else listed.texts,
+            options,
+        )
 
-    def candidates(self, name: str) -> CandidateList | None:
-        return self._uploaded.get(name) or self._given.get(name) or self._given.get("")
-
-    def upload(self, name: str, candidates: CandidateList) -> None:
-        self._uploaded[name] = candidates
-
-    def forget(self, name: str) -> None:
-        """Back to what the dashboard was started with."""
-        self._uploaded.pop(name, None)
-
-    def asked(self, reading: Reading, name: str, epoch: str | None, options: Options) -> Asked:
-        """A decoding exactly as `hubbub decode` makes it of the same tallies, candidates and options."""
-        is_string = any(definition.kind == "string" for definition in reading.definitions(name))
-        candidates = self.candidates(name) if is_string else None
-
-        def work() -> Decoding:
-            return decode(
-                reading.select(name, epoch),
-                None if candidates is None else candidates.texts,
-                options,
-            )
-
-        question = name, epoch, options, b"" if candidates is None else candidates.digest
-        return Asked(question, reading.fingerprint(name, epoch), work)
+    question = name, epoch, options, b"" if listed is None else listed.digest
+    return DecodeJob(question, snapshot.fingerprint(name, epoch), work)

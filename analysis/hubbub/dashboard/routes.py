@@ -4,84 +4,85 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
 from aiohttp import web
 
-from hubbub.analysis.candidates_file import parse_candidates
 from hubbub.analysis.options import Options
-from hubbub.dashboard.access import is_secure
+from hubbub.dashboard.access import SESSIONS, SETTINGS, is_secure, must_sign_in
+from hubbub.dashboard.assets import ASSETS
 from hubbub.dashboard.assets import TYPES as ASSET_TYPES
-from hubbub.dashboard.decode_jobs import Found
+from hubbub.dashboard.candidates import CANDIDATES, uploaded_list
+from hubbub.dashboard.decode_jobs import DECODE_JOBS
 from hubbub.dashboard.downloads import TYPES, chart_of, file_of
-from hubbub.dashboard.frame import Surroundings, message, page, token_page
-from hubbub.dashboard.keys import ASSETS, BOARD, DECODINGS, PAINTED, PAINTER, SESSIONS, SETTINGS, WATCH
-from hubbub.dashboard.metric_page import metric_body
-from hubbub.dashboard.metric_view import Shown
-from hubbub.dashboard.overview import Card, overview_page
-from hubbub.dashboard.query import MOST_EPOCHS, CandidateList, View
-from hubbub.dashboard.snapshot import Reading
-from hubbub.dashboard.source import Gone
+from hubbub.dashboard.metric_inputs import gather
+from hubbub.dashboard.metric_view import metric_view
+from hubbub.dashboard.overview_view import overview_view
+from hubbub.dashboard.page_cache import PAGE_CACHE
+from hubbub.dashboard.pages import (
+    PageFrame,
+    message_page,
+    metric_body,
+    metric_page,
+    overview_page,
+    page_frame,
+    token_page,
+)
+from hubbub.dashboard.poller import POLLER
+from hubbub.dashboard.query import View, decode_job
+from hubbub.dashboard.snapshot import Snapshot
+from hubbub.dashboard.source import Unavailable
 from hubbub.dashboard.vega import png
-from hubbub.dashboard.visit import must_sign_in, surroundings
 from hubbub.protocol.invalid import Invalid
 
 PATIENCE = 0.8  # seconds a page waits for numbers before it is shown without them
 BEAT = 15.0
 
+RENDER_THREAD = web.AppKey("render_thread", ThreadPoolExecutor)
+"""Where views, pages and files are made."""
+
 routes = web.RouteTableDef()
 Result = TypeVar("Result")
 
 
-async def _paint(request: web.Request, work: Callable[[], Result]) -> Result:
-    return await asyncio.get_running_loop().run_in_executor(request.app[PAINTER], work)
+async def _in_thread(request: web.Request, work: Callable[[], Result]) -> Result:
+    return await asyncio.get_running_loop().run_in_executor(request.app[RENDER_THREAD], work)
 
 
 def _html(text: str, status: int = 200) -> web.Response:
     return web.Response(text=text, status=status, content_type="text/html")
 
 
-async def _reading(request: web.Request) -> tuple[Reading | None, Surroundings]:
+async def _snapshot(request: web.Request) -> tuple[Snapshot | None, PageFrame]:
     """What there is, and what its page says of the source at the same moment: what comes later is news to that page."""
-    await request.app[WATCH].fresh(PATIENCE)
-    if must_sign_in(request):  # found out by looking
+    await request.app[POLLER].refresh(PATIENCE)
+    if must_sign_in(request):  # found out by asking
         raise web.HTTPSeeOther("/token")
-    return request.app[WATCH].reading, surroundings(request)
+    return request.app[POLLER].snapshot, page_frame(request)
 
 
-def _nothing_read(around: Surroundings) -> web.Response:
+def _nothing_read(frame: PageFrame) -> web.Response:
     """There are no numbers at all: none yet, or none to be had."""
-    if around.state == "broken":
-        return _html(
-            message("No numbers to show", "The page fills itself as soon as they can be read.", around=around), 503
-        )
-    return _html(message("Reading the counts …", "This takes a moment.", around=around), 503)
+    if frame.state == "broken":
+        title, words = "No numbers to show", "The page fills itself as soon as they can be read."
+    else:
+        title, words = "Reading the counts …", "This takes a moment."
+    return _html(message_page(frame, title, words), 503)
 
 
 @routes.get("/")
 async def overview(request: web.Request) -> web.StreamResponse:
-    reading, around = await _reading(request)
-    if reading is None:
-        return _nothing_read(around)
-    board, decodings = request.app[BOARD], request.app[DECODINGS]
-    asked = {name: board.asked(reading, name, None, Options()) for name in reading.tallies}
-    await decodings.wait(list(asked.values()), PATIENCE)
-    cards = []
-    for name in reading.names:
-        terms = reading.terms_of(name)
-        cards.append(
-            Card(
-                name=name,
-                definition=reading.definitions(name)[-1],
-                why=terms.why if terms else "",
-                epochs=reading.epochs(name),
-                num_reports=sum(tally.num_reports for tally in reading.tallies.get(name, ())),
-                found=decodings.get(asked[name]) if name in asked else None,
-            )
-        )
-    health = request.app[WATCH].health
-    return _html(await _paint(request, lambda: overview_page(reading, cards, health, around)))
+    snapshot, frame = await _snapshot(request)
+    if snapshot is None:
+        return _nothing_read(frame)
+    lists, decode_jobs = request.app[CANDIDATES], request.app[DECODE_JOBS]
+    jobs = {name: decode_job(snapshot, name, None, Options(), lists.of(name)) for name in snapshot.tallies}
+    await decode_jobs.wait(list(jobs.values()), PATIENCE)
+    known = {name: decode_jobs.get(job) for name, job in jobs.items()}
+    health = request.app[POLLER].health
+    return _html(await _in_thread(request, lambda: overview_page(frame, overview_view(snapshot, known, health))))
 
 
 @routes.get("/metric/{name}")
@@ -90,101 +91,62 @@ async def metric(request: web.Request) -> web.StreamResponse:
 
 
 async def _metric(request: web.Request, problem: str = "") -> web.StreamResponse:
-    reading, around = await _reading(request)
-    if reading is None:
-        return _nothing_read(around)
-    shown = await _shown(request, reading, problem)
+    """`problem`: what is wrong with a list that was uploaded just now."""
+    snapshot, frame = await _snapshot(request)
+    if snapshot is None:
+        return _nothing_read(frame)
+    name = request.match_info["name"]
+    if name not in snapshot.names:
+        raise web.HTTPNotFound
+    view = View.of(request.query, snapshot.epochs(name))
+    candidates, decode_jobs = request.app[CANDIDATES].of(name), request.app[DECODE_JOBS]
+    inputs = await gather(snapshot, name, view, candidates, decode_jobs, patience=PATIENCE, problem=problem)
 
     def work() -> str:
-        key = shown.key, around.public
-        body = request.app[PAINTED].get(key, lambda: metric_body(shown, public=around.public))
-        return page(shown.name, body, around, pending=shown.pending)
+        key = inputs.key, frame.public
+        body = request.app[PAGE_CACHE].get(key, lambda: metric_body(metric_view(inputs, public=frame.public)))
+        return metric_page(frame, name, body, pending=inputs.pending)
 
-    return _html(await _paint(request, work), 400 if problem else 200)
-
-
-async def _shown(request: web.Request, reading: Reading, problem: str) -> Shown:
-    name = request.match_info["name"]
-    if name not in reading.names:
-        raise web.HTTPNotFound
-    board, decodings = request.app[BOARD], request.app[DECODINGS]
-    epochs = reading.epochs(name)
-    view = View.of(request.query, epochs)
-    pair = (view.before or epochs[-2], view.after or epochs[-1]) if len(epochs) > 1 else None
-    recent = epochs[-MOST_EPOCHS:] if len(epochs) > 1 else []
-    of_epoch = {epoch: board.asked(reading, name, epoch, view.options) for epoch in {*recent, *(pair or ())}}
-    whole = board.asked(reading, name, view.epoch, view.options)
-    if epochs:
-        first = [whole, *(of_epoch[epoch] for epoch in pair or ()), *(of_epoch[epoch] for epoch in reversed(recent))]
-        await decodings.wait(first, PATIENCE)
-    found = decodings.get(whole) if epochs else None
-    decoding = found.decoding if found else None
-    if view.series is not None and decoding is not None and view.series not in decoding.values:
-        raise Invalid([f"series must be a value of {name}, got {view.series[:60]!r}"])
-
-    def of(epoch: str) -> Found | None:
-        return decodings.get(of_epoch[epoch])
-
-    return Shown(
-        name=name,
-        reading=reading,
-        view=view,
-        epochs=epochs,
-        found=found,
-        series=[(epoch, of(epoch)) for epoch in recent],
-        pair=pair,
-        before=of(pair[0]) if pair else None,
-        after=of(pair[1]) if pair else None,
-        candidates=board.candidates(name),
-        counted=reading.fingerprint(name),
-        problem=problem,
-    )
+    return _html(await _in_thread(request, work), 400 if problem else 200)
 
 
 @routes.get("/metric/{name}/{file}")
 async def download(request: web.Request) -> web.StreamResponse:
-    reading, _ = await _reading(request)
+    snapshot, _ = await _snapshot(request)
     name, (stem, _, kind) = request.match_info["name"], request.match_info["file"].partition(".")
-    if reading is None or name not in reading.tallies or stem != name or kind not in TYPES:
+    if snapshot is None or name not in snapshot.tallies or stem != name or kind not in TYPES:
         raise web.HTTPNotFound
-    view = View.of(request.query, reading.epochs(name))
-    asked = request.app[BOARD].asked(reading, name, view.epoch, view.options)
-    decodings = request.app[DECODINGS]
-    while (found := decodings.get(asked)) is None or not found.fresh:
-        await decodings.wait([asked], BEAT)
-    decoding = found.decoding
+    view = View.of(request.query, snapshot.epochs(name))
+    job = decode_job(snapshot, name, view.epoch, view.options, request.app[CANDIDATES].of(name))
+    decode_jobs = request.app[DECODE_JOBS]
+    while (decoded := decode_jobs.get(job)) is None or not decoded.fresh:
+        await decode_jobs.wait([job], BEAT)
+    decoding = decoded.decoding
     if decoding is None:
-        raise Invalid([found.problem])
+        raise Invalid([decoded.problem])
     if kind == "png":
-        content = await png(await _paint(request, lambda: chart_of(decoding)))
+        content = await png(await _in_thread(request, lambda: chart_of(decoding)))
     else:
-        content = await _paint(request, lambda: file_of(decoding, kind))
+        content = await _in_thread(request, lambda: file_of(decoding, kind))
     headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
     return web.Response(body=content, content_type=TYPES[kind], headers=headers)
 
 
 @routes.post("/metric/{name}/candidates")
 async def upload(request: web.Request) -> web.StreamResponse:
-    """A list to look for. Read in memory: what an analyst guesses need not touch a disk."""
+    """A list to look for, read in memory."""
     name = request.match_info["name"]
-    reading, _ = await _reading(request)
-    if reading is None or not any(found.kind == "string" for found in reading.definitions(name)):
+    snapshot, _ = await _snapshot(request)
+    if snapshot is None or not any(found.kind == "string" for found in snapshot.definitions(name)):
         raise web.HTTPNotFound
     try:
         file_name, content = await _uploaded(request)
-        candidates = await asyncio.to_thread(_list_of, content, file_name)
+        candidates = await asyncio.to_thread(uploaded_list, content, file_name)
     except Invalid as error:
         return await _metric(request, str(error))
-    request.app[BOARD].upload(name, candidates)
-    await request.app[WATCH].tell()
+    request.app[CANDIDATES].upload(name, candidates)
+    await request.app[POLLER].announce()
     raise web.HTTPSeeOther(str(request.rel_url.with_path(f"/metric/{name}").with_query(request.query)))
-
-
-def _list_of(content: bytes, name: str) -> CandidateList:
-    texts = tuple(parse_candidates(content, name))
-    if not texts:
-        raise Invalid([f"{name}: at least one candidate is needed, got none"])
-    return CandidateList(texts, f"from {name}, uploaded here", uploaded=True)
 
 
 async def _uploaded(request: web.Request) -> tuple[str, bytes]:
@@ -205,11 +167,11 @@ async def _uploaded(request: web.Request) -> tuple[str, bytes]:
 @routes.post("/metric/{name}/forget-candidates")
 async def forget(request: web.Request) -> web.StreamResponse:
     name = request.match_info["name"]
-    reading, _ = await _reading(request)
-    if reading is None or name not in reading.names:
+    snapshot, _ = await _snapshot(request)
+    if snapshot is None or name not in snapshot.names:
         raise web.HTTPNotFound
-    request.app[BOARD].forget(name)
-    await request.app[WATCH].tell()
+    request.app[CANDIDATES].forget(name)
+    await request.app[POLLER].announce()
     raise web.HTTPSeeOther(str(request.rel_url.with_path(f"/metric/{name}").with_query(request.query)))
 
 
@@ -217,7 +179,7 @@ async def forget(request: web.Request) -> web.StreamResponse:
 async def ask_for_token(request: web.Request) -> web.StreamResponse:
     if not must_sign_in(request):
         raise web.HTTPSeeOther("/")
-    return _html(token_page("", surroundings(request)))
+    return _html(token_page(page_frame(request)))
 
 
 @routes.post("/token")
@@ -226,12 +188,12 @@ async def take_token(request: web.Request) -> web.StreamResponse:
         raise web.HTTPNotFound
     token = str((await request.post()).get("token", "")).strip()
     try:
-        accepted = token.isascii() and token.isprintable() and await request.app[WATCH].offer(token)
-    except Gone as gone:
-        words = f"The collector cannot be asked: {gone}. The token was not kept."
-        return _html(token_page(words, surroundings(request)), 503)
+        accepted = token.isascii() and token.isprintable() and await request.app[POLLER].try_token(token)
+    except Unavailable as error:
+        words = f"The collector cannot be asked: {error}. The token was not kept."
+        return _html(token_page(page_frame(request), words), 503)
     if not accepted:
-        return _html(token_page("The collector does not accept this token.", surroundings(request)), 401)
+        return _html(token_page(page_frame(request), "The collector does not accept this token."), 401)
     answer = web.Response(status=303, headers={"Location": "/"})
     request.app[SESSIONS].begin(answer, is_secure(request.app[SETTINGS]))
     return answer
@@ -240,10 +202,10 @@ async def take_token(request: web.Request) -> web.StreamResponse:
 @routes.post("/sign-out")
 async def sign_out(request: web.Request) -> web.StreamResponse:
     """The last one to go takes the token along, unless the dashboard was started with it."""
-    sessions, watch = request.app[SESSIONS], request.app[WATCH]
+    sessions, poller = request.app[SESSIONS], request.app[POLLER]
     sessions.end(request)
     if not len(sessions) and request.app[SETTINGS].token is None:
-        watch.forget_token()
+        poller.forget_token()
     raise web.HTTPSeeOther("/token")
 
 
@@ -251,13 +213,13 @@ async def sign_out(request: web.Request) -> web.StreamResponse:
 async def events(request: web.Request) -> web.StreamResponse:
     """Server-sent events: a number that has grown means that the page has news."""
     answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
-    watch = request.app[WATCH]
+    poller = request.app[POLLER]
     version = -1
     with suppress(ConnectionError):  # the viewer has gone
         await answer.prepare(request)
-        async with watch.viewer():
+        async with poller.viewer():
             while not must_sign_in(request):
-                newest = watch.version if version < 0 else await watch.after(version, BEAT)
+                newest = poller.version if version < 0 else await poller.wait_for_news(version, BEAT)
                 text = f"data: {newest}\n\n" if newest != version else ": still here\n\n"
                 await answer.write(text.encode())
                 version = newest

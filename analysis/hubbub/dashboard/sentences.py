@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hubbub.analysis.render.text import number, percent, verdict
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
-from hubbub.dashboard.html import Html, el, join
+from hubbub.dashboard.row_choice import leading_answer
 
 PERIODS = {"once": "month", "day": "day", "week": "week", "month": "month"}
 
@@ -67,12 +68,12 @@ def _of_shares(decoding: Decoding) -> Headline:
     if not found:
         return Headline(
             "None detected",
-            f"of {_several(len(answers), what)}; noise floor {floor}",
-            f"None of the {_several(len(answers), what)} can be told from noise: with these reports it takes a share "
+            f"of {several(len(answers), what)}; noise floor {floor}",
+            f"None of the {several(len(answers), what)} can be told from noise: with these reports it takes a share "
             f"of about {floor}.",
             False,
         )
-    largest = max(found, key=lambda i: float(decoding.estimate[i]))
+    largest = leading_answer(decoding, found)
     share, value = percent(decoding.estimate[largest]), decoding.values[largest]
     unseen = len(answers) - len(found)
     rest = f" The other {unseen:,} may be nothing, or less than about {floor} each." if unseen else ""
@@ -80,26 +81,24 @@ def _of_shares(decoding: Decoding) -> Headline:
     return Headline(
         share,
         f"{value}, {interval_of(decoding, largest)}",
-        f"{len(found):,} of {_several(len(answers), what)} {verb} detected. The largest is {value} with {share}, "
+        f"{len(found):,} of {several(len(answers), what)} {verb} detected. The largest is {value} with {share}, "
         f"{interval_of(decoding, largest)}.{rest}",
     )
 
 
 def _of_mean(decoding: Decoding) -> Headline:
-    unit = f" {decoding.unit}" if decoding.unit else ""
-    mean, interval = f"{decoding.estimate[0]:,.3g}{unit}", interval_of(decoding, 0)
+    mean, interval = with_unit(decoding, f"{decoding.estimate[0]:,.3g}"), interval_of(decoding, 0)
     return Headline(mean, f"mean, {interval}", f"The mean is {mean}, {interval}.")
 
 
 def _of_range(decoding: Decoding) -> Headline:
     middle = decoding.values.index("quantile 0.5")
-    unit = f" {decoding.unit}" if decoding.unit else ""
     if not np.isfinite(decoding.std_error[middle]):
         words = "The distribution cannot be estimated from these reports."
         return Headline("Unknown", "too few reports", words, False)
-    half, interval = f"{decoding.estimate[middle]:,.3g}{unit}", interval_of(decoding, middle)
+    half, interval = with_unit(decoding, f"{decoding.estimate[middle]:,.3g}"), interval_of(decoding, middle)
     ninth = decoding.values.index("quantile 0.9")
-    tail = f"{decoding.estimate[ninth]:,.3g}{unit}"
+    tail = with_unit(decoding, f"{decoding.estimate[ninth]:,.3g}")
     return Headline(
         half,
         f"median, {interval}",
@@ -111,7 +110,7 @@ def _of_range(decoding: Decoding) -> Headline:
 def interval_of(decoding: Decoding, i: int) -> str:
     if decoding.roles[i] == NUMBER:
         low, high = (f"{end:,.3g}" for end in (decoding.low[i], decoding.high[i]))
-        return f"{low} to {high}{' ' + decoding.unit if decoding.unit else ''}"
+        return with_unit(decoding, f"{low} to {high}")
     return f"{percent(decoding.low[i]).removesuffix(' %')} to {percent(decoding.high[i])}"
 
 
@@ -126,21 +125,17 @@ def value_label(value: str, role: str) -> str:
     return value
 
 
-def label_of(value: str, role: str) -> str | Html:
-    """The same, with rows that are no answer set apart."""
-    return value_label(value, role) if role in (ANSWER, NUMBER) else el("i", value)
-
-
-def with_code(sentence: str) -> Html:
-    """A sentence with what stands between backticks set as code."""
-    return join(*(el("code", part) if i % 2 else part for i, part in enumerate(sentence.split("`"))))
+def with_unit(decoding: Decoding, words: str) -> str:
+    return f"{words} {decoding.unit}" if decoding.unit else words
 
 
 def cell(decoding: Decoding, i: int, x: float) -> str:
+    """A figure of a row: numbers as numbers, shares in per cent."""
     return number(x) if decoding.roles[i] == NUMBER else percent(x)
 
 
-def _several(count: int, what: str) -> str:
+def several(count: int, what: str) -> str:
+    """So many of something: "1 report", "2,000 reports"."""
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
@@ -153,13 +148,13 @@ def verdict_in_words(decoding: Decoding, i: int) -> str:
     return words
 
 
-def periods_in_words(epochs: list[str], every: str) -> str:
-    return f"{len(epochs)} {PERIODS[every]}{'s' * (len(epochs) != 1)}"
+def periods_in_words(epochs: Sequence[str], every: str) -> str:
+    return several(len(epochs), PERIODS[every])
 
 
-def epochs_in_words(epochs: list[str] | tuple[str, ...], every: str) -> str:
+def epochs_in_words(epochs: Sequence[str], every: str) -> str:
     if not epochs:
         return f"no {PERIODS[every]} yet"
     if len(epochs) == 1:
-        return f"1 {PERIODS[every]}, {epochs[0]}"
-    return f"{len(epochs)} {PERIODS[every]}s, {epochs[0]} to {epochs[-1]}"
+        return f"{periods_in_words(epochs, every)}, {epochs[0]}"
+    return f"{periods_in_words(epochs, every)}, {epochs[0]} to {epochs[-1]}"

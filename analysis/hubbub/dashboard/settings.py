@@ -15,20 +15,20 @@ SCHEMES = ("http://", "https://")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`source` is the address of one collector, or paths of tally files. `token` lets the dashboard read the collector;
-    it is never shown, not even in a traceback. `origin` is the address visitors type, where a proxy stands between."""
+    """Where the numbers come from, who may look, where it listens. Raises `Invalid` for what cannot be."""
 
-    source: tuple[str, ...]
+    source: tuple[str, ...]  # the address of one collector, or paths of tally files
     token: str | None = field(default=None, repr=False)
-    trust: Path | None = None
-    candidates: tuple[str, ...] = ()
-    merge: bool = False
-    public: bool = False
-    host: str = "127.0.0.1"
-    port: int = 8788
-    origin: str | None = None
-    every: float = 3.0
-    patience: float = 10.0
+    """Lets the dashboard read the collector; never shown, not even in a traceback."""
+    trust: Path | None = None  # certificates to trust, for the collector
+    candidates: tuple[str, ...] = ()  # files of strings to look for: FILE or METRIC=FILE
+    merge: bool = False  # whether an epoch that several files have is added up
+    public: bool = False  # read-only, for anybody, without a token
+    host: str = "127.0.0.1"  # where it listens
+    port: int = 8788  # on which port; 0 takes a free one
+    origin: str | None = None  # the address visitors type, where a proxy stands between
+    every: float = 3.0  # seconds between two looks at the source
+    patience: float = 10.0  # seconds to wait for the collector
 
     def __post_init__(self) -> None:
         require(self._broken_rules())

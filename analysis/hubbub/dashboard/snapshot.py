@@ -27,13 +27,13 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Snapshot:
     """Tallies by name, each definition once, and their fingerprints: what is decoded once need not be again."""
 
     tallies: Mapping[str, tuple[Tally, ...]]
     terms: Mapping[str, Terms] = field(default_factory=dict)
     app: str = ""
-    prints: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
+    fingerprints: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -67,7 +67,7 @@ class Reading:
         for tally in self.tallies.get(name, ()):
             digest.update(tally.metric.metric_hash.encode())
             for number in _chosen(tally, epoch):
-                digest.update(self.prints[tally.metric.metric_hash, number])
+                digest.update(self.fingerprints[tally.metric.metric_hash, number])
         return digest.digest()
 
     def select(self, name: str, epoch: str | None = None) -> tuple[Tally, ...]:
@@ -86,16 +86,19 @@ def _chosen(tally: Tally, epoch: str | None) -> list[int]:
     return [number for number in tally.epochs if epoch is None or epoch_text(tally.metric.every, number) == epoch]
 
 
-def reading_of(tallies: Iterable[Tally], terms: Iterable[Terms] = (), app: str = "") -> Reading:
+def snapshot_of(tallies: Iterable[Tally], terms: Iterable[Terms] = (), app: str = "") -> Snapshot:
     by_name: dict[str, tuple[Tally, ...]] = {}
-    prints: dict[tuple[str, int], bytes] = {}
+    fingerprints: dict[tuple[str, int], bytes] = {}
     for tally in tallies:
         by_name[tally.metric.name] = (*by_name.get(tally.metric.name, ()), tally)
         for epoch, counts in tally.epochs.items():
             content = repr((epoch, counts.num_reports, counts.bit_counts)).encode()
-            prints[tally.metric.metric_hash, epoch] = hashlib.blake2b(content, digest_size=16).digest()
-    return Reading(
-        tallies=by_name, terms={found.definition.metric_hash: found for found in terms}, app=app, prints=prints
+            fingerprints[tally.metric.metric_hash, epoch] = hashlib.blake2b(content, digest_size=16).digest()
+    return Snapshot(
+        tallies=by_name,
+        terms={found.definition.metric_hash: found for found in terms},
+        app=app,
+        fingerprints=fingerprints,
     )
 
 

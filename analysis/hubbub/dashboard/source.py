@@ -13,7 +13,7 @@ import aiohttp
 
 from hubbub.dashboard.health import Health, parse_health
 from hubbub.dashboard.settings import Settings
-from hubbub.dashboard.snapshot import Reading, parse_tallies, parse_terms, reading_of
+from hubbub.dashboard.snapshot import Snapshot, parse_tallies, parse_terms, snapshot_of
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.tally_files import read_tallies
 
@@ -21,17 +21,17 @@ _FETCH_ANYWAY = 20
 """Counts also shrink, when their retention is over: every so often tallies are read though no report has come."""
 
 
-class Gone(Exception):
+class Unavailable(Exception):
     """The source cannot be read now; says why, in words for a page."""
 
 
 class TokenRefused(Exception):
-    """The collector does not take this token."""
+    """The collector does not accept this token."""
 
 
 class Source(Protocol):
-    async def read(self, token: str | None) -> tuple[Reading, Health | None]:
-        """The newest there is. Raises `Gone` or `TokenRefused`."""
+    async def read(self, token: str | None) -> tuple[Snapshot, Health | None]:
+        """The newest there is. Raises `Unavailable` or `TokenRefused`."""
 
     async def close(self) -> None: ...
 
@@ -53,25 +53,25 @@ class CollectorSource:
             timeout=aiohttp.ClientTimeout(total=300, connect=patience, sock_read=patience),
             cookie_jar=aiohttp.DummyCookieJar(),
         )
-        self._reading: Reading | None = None
+        self._snapshot: Snapshot | None = None
         self._counted: tuple[int, int] | None = None
-        self._looks = 0
+        self._reads = 0
         self._body = b""
 
-    async def read(self, token: str | None) -> tuple[Reading, Health | None]:
+    async def read(self, token: str | None) -> tuple[Snapshot, Health | None]:
         if token is None:
             raise TokenRefused
         health = parse_health((await self._get("/metrics", token)).decode("utf-8", "replace"))
         counted = health.reports, health.stored
-        self._looks += 1
-        if self._reading is None or counted != self._counted or self._looks % _FETCH_ANYWAY == 0:
+        self._reads += 1
+        if self._snapshot is None or counted != self._counted or self._reads % _FETCH_ANYWAY == 0:
             tallies, terms = await self._get("/v1/tallies", token), await self._get("/v1/metrics", None)
             content = hashlib.blake2b(tallies + b"\0" + terms).digest()
-            if self._reading is None or content != self._body:
-                self._reading = await asyncio.to_thread(_parse, tallies, terms)
+            if self._snapshot is None or content != self._body:
+                self._snapshot = await asyncio.to_thread(_parse, tallies, terms)
                 self._body = content
             self._counted = counted
-        return self._reading, health
+        return self._snapshot, health
 
     async def _get(self, path: str, token: str | None) -> bytes:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -80,24 +80,24 @@ class CollectorSource:
                 if answer.status == 401:
                     raise TokenRefused
                 if answer.status != 200:
-                    raise Gone(f"it answers with status {answer.status}")
+                    raise Unavailable(f"it answers with status {answer.status}")
                 return await answer.read()
         except TimeoutError:
-            raise Gone("it does not answer in time") from None
+            raise Unavailable("it does not answer in time") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Gone(_in_words(error)) from None
+            raise Unavailable(_in_words(error)) from None
 
     async def close(self) -> None:
         await self._session.close()
 
 
-def _parse(tallies: bytes, terms: bytes) -> Reading:
+def _parse(tallies: bytes, terms: bytes) -> Snapshot:
     try:
         found = parse_tallies(tallies)
     except Invalid as error:
-        raise Gone(str(error)) from None
+        raise Unavailable(str(error)) from None
     app, agreed = parse_terms(terms)
-    return reading_of(found, agreed, app)
+    return snapshot_of(found, agreed, app)
 
 
 def _in_words(error: Exception) -> str:
@@ -120,23 +120,23 @@ class FileSource:
         self._paths = tuple(paths)
         self._merge = merge
         self._stamp: object = None
-        self._reading: Reading | None = None
+        self._snapshot: Snapshot | None = None
 
-    async def read(self, token: str | None) -> tuple[Reading, Health | None]:
+    async def read(self, token: str | None) -> tuple[Snapshot, Health | None]:
         try:
             return await asyncio.to_thread(self._read), None
         except OSError as error:
-            raise Gone(f"{error.filename}: {error.strerror}") from None
+            raise Unavailable(f"{error.filename}: {error.strerror}") from None
         except Invalid as error:
-            raise Gone(str(error)) from None
+            raise Unavailable(str(error)) from None
 
-    def _read(self) -> Reading:
+    def _read(self) -> Snapshot:
         stats = [Path(path).stat() for path in self._paths]
         stamp = [(stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats]
-        if self._reading is None or stamp != self._stamp:
-            self._reading = reading_of(read_tallies(*self._paths, merge=self._merge))
+        if self._snapshot is None or stamp != self._stamp:
+            self._snapshot = snapshot_of(read_tallies(*self._paths, merge=self._merge))
             self._stamp = stamp
-        return self._reading
+        return self._snapshot
 
     async def close(self) -> None:
         return None

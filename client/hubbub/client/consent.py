@@ -1,4 +1,4 @@
-"""Off, local or on, and which rule decided. Pure: the environment is an argument.
+"""Off, local or on, and which rule decided. Pure: the environment and what the person said are arguments.
 
 The most restrictive rule wins. `off` makes and sends nothing; `local` lets an app show what would be sent, and stores,
 charges and sends nothing either; `on` reports. Nobody is `on` without having said so.
@@ -7,17 +7,27 @@ charges and sends nothing either; `on` reports. Nobody is `on` without having sa
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Literal, NamedTuple, get_args
 
-MODES = ("off", "local", "on")
+from hubbub.client.facts import Answer, Facts
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.registry import Registry
+
+Mode = Literal["off", "local", "on"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 """From the most restrictive to the least."""
+
+_BY_NAME: Mapping[str, Mode] = {mode: mode for mode in MODES}
 
 
 class Decision(NamedTuple):
-    """A mode, and the rule that led to it, in words."""
+    """A mode, and the rule that led to it."""
 
-    mode: str
+    mode: Mode
+    """`off`, `local` or `on`."""
     rule: str
+    """The rule, in words for the person: "you agreed"."""
 
 
 def most_restrictive(rules: Iterable[Decision]) -> Decision:
@@ -25,21 +35,47 @@ def most_restrictive(rules: Iterable[Decision]) -> Decision:
     return min(rules, key=lambda decision: MODES.index(decision.mode))
 
 
-def decisions(environ: Mapping[str, str], answer: str | None, test_run: bool = False) -> Iterator[Decision]:
-    """What every rule says by itself. `answer` is what the person said: "yes", "no", or None for not yet."""
-    yield {
-        "yes": Decision("on", "you agreed"),
-        "no": Decision("off", "you declined"),
-    }.get(answer or "", Decision("local", "nobody has been asked yet"))
+def decisions(environ: Mapping[str, str], answer: Answer | None, test_run: bool = False) -> Iterator[Decision]:
+    """What every rule says by itself. `answer` is what the person said; None: nobody has been asked yet."""
+    match answer:
+        case "yes":
+            yield Decision("on", "you agreed")
+        case "no":
+            yield Decision("off", "you declined")
+        case _:
+            yield Decision("local", "nobody has been asked yet")
     if _is_set(environ.get("DO_NOT_TRACK")):
         yield Decision("off", "the environment variable DO_NOT_TRACK is set")
     wanted = environ.get("HUBBUB_MODE", "")
-    if wanted in MODES:
-        yield Decision(wanted, f"the environment variable HUBBUB_MODE is {wanted!r}")
+    mode = _BY_NAME.get(wanted)
+    if mode is not None:
+        yield Decision(mode, f"the environment variable HUBBUB_MODE is {wanted!r}")
     elif wanted:
         yield Decision("off", f"the environment variable HUBBUB_MODE must be off, local or on, got {wanted!r}")
     if test_run:
         yield Decision("local", "this looks like a test run or CI, and HUBBUB_MODE is not 'on'")
+
+
+def lapsed(facts: Facts, registry: Registry | None) -> Decision | None:
+    """Why the person's yes no longer holds: the app now asks more. None if it holds, or if there was none."""
+    if facts.answer != "yes" or registry is None:
+        return None
+    return _lapse(facts.agreed, registry.source)
+
+
+@lru_cache(maxsize=8)
+def _lapse(agreed: str, current: str) -> Decision | None:
+    if agreed == current:
+        return None
+    from hubbub.protocol.changes import asks_more  # here: only an upgrade needs it
+
+    try:
+        more = asks_more(Registry.parse(agreed), Registry.parse(current))
+    except Invalid:
+        return Decision("local", "the registry you agreed to can no longer be read, so you must be asked again")
+    if not more:
+        return None
+    return Decision("local", f"the app asks more than you agreed to, so you must be asked again: {more[0]}")
 
 
 def is_test_run(environ: Mapping[str, str], modules: Container[str]) -> bool:

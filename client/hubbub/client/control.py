@@ -6,19 +6,20 @@ The client and the `hubbub` command both go through here, so that both tell the 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
-from hubbub.client import recorder
-from hubbub.client.consent import Decision, decisions, most_restrictive
-from hubbub.client.memos import MICRO, reserved_micro
-from hubbub.client.recorder import empty_outbox
-from hubbub.client.state import INSISTENCE, State, facts, get, put, spent_micro
-from hubbub.client.upload import next_due
-from hubbub.protocol.cadence import epoch_text
-from hubbub.protocol.invalid import Invalid
+from hubbub.client import outbox
+from hubbub.client.budget import MICRO, reserved_micro, spent_micro
+from hubbub.client.consent import Decision, Mode, decisions, lapsed, most_restrictive
+from hubbub.client.facts import CountName, put, read_counts, read_facts
+from hubbub.client.recorder import discard_unsent, in_the_making
+from hubbub.client.respond import Draws, instantaneous_response, permanent_response
+from hubbub.client.state import INSISTENCE, State
+from hubbub.protocol.cadence import epoch_of, epoch_text
+from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.registry import Registry
 
 
@@ -26,20 +27,35 @@ class Status(NamedTuple):
     """How things stand, for people and for programs. What is spent is never given back."""
 
     app: str
-    mode: str
+    """The app's name, as in its registry."""
+    mode: Mode
+    """`off`, `local` or `on`."""
     rule: str
+    """The rule that decided, in words."""
     rules: tuple[Decision, ...]
+    """What every rule says by itself."""
     state_directory: str
+    """Where the state lies, or would."""
     epsilon_spent: float = 0.0
+    """What was told so far at most, earlier lives included."""
     epsilon_set_aside: float = 0.0
+    """What all slots that are set aside would come to, with what was spent by earlier lives."""
     lifetime_epsilon: float | None = None
+    """The most that will ever be spent here: the smallest budget that any registry had. None: none was seen yet."""
     reports_in_the_making: int = 0
+    """Reports of epochs that are not over."""
     batches_waiting: int = 0
+    """Messages that wait to be sent."""
     reports_waiting: int = 0
+    """The reports in them."""
     next_send: float | None = None
+    """When the next message may leave, in Unix seconds; None if none waits."""
     failures: int = 0
+    """Attempts that have failed since the last that did not."""
     counts: Mapping[str, int] = MappingProxyType({})
+    """What became of records and messages since the last `forget`, by name: `made`, `sent`, `dropped_busy`, ..."""
     set_aside: tuple[str, ...] = ()
+    """Files that were found corrupt, or copied from elsewhere, and are no longer used."""
 
     def to_json(self) -> dict[str, Any]:
         """What `hubbub status --json` prints."""
@@ -47,14 +63,29 @@ class Status(NamedTuple):
         return {**self._asdict(), "rules": rules, "counts": dict(self.counts), "set_aside": list(self.set_aside)}
 
 
+class Shown(TypedDict):
+    """One report, as the person can see it."""
+
+    metric: str
+    """Its name, or its hash where the registry at hand does not have it."""
+    cohort: int
+    bits: str
+    """The bits that leave, in hex, position 0 first."""
+
+
 class Pending(NamedTuple):
-    """A message that waits, or is still in the making: all that would leave. `body` is empty while it is being made."""
+    """A message that waits, or is still in the making: all that would leave."""
 
     every: str
+    """The cadence: `day`, `week`, `month` or `once`."""
     epoch: str
+    """Which one, such as `2026-W47`."""
     not_before: float | None
-    reports: tuple[dict[str, Any], ...]
+    """When it may leave, in Unix seconds; None while it is being made."""
+    reports: tuple[Shown, ...]
+    """Its reports; none where they are of a registry that is not at hand."""
     body: bytes = b""
+    """The very bytes that leave; empty while it is being made."""
 
 
 def rules_for(
@@ -68,42 +99,19 @@ def rules_for(
     if not state.exists():
         return tuple(decisions(environ, None, test_run))
     with state.transaction() as db:
-        answer, lapsed = stored_answer(facts(db), registry)
-        said, *others = decisions(environ, answer, test_run)
-        rules = (lapsed or said, *others)
+        facts = read_facts(db)
+        said, *others = decisions(environ, facts.answer, test_run)
+        rules = (lapsed(facts, registry) or said, *others)
         if leaving and most_restrictive(rules).mode != "on":
-            empty_outbox(db)
+            discard_unsent(db)
     return rules
-
-
-def stored_answer(known: Mapping[str, Any], registry: Registry | None) -> tuple[str | None, Decision | None]:
-    """What the person said, and whether it no longer holds because the app now asks more."""
-    answer = known.get("answer")
-    if answer == "yes" and registry is not None:
-        return answer, _lapse(known.get("agreed", ""), registry.source)
-    return answer, None
-
-
-@lru_cache(maxsize=8)
-def _lapse(agreed: str, current: str) -> Decision | None:
-    if agreed == current:
-        return None
-    from hubbub.protocol.changes import asks_more  # here: only an upgrade needs it
-
-    try:
-        more = asks_more(Registry.parse(agreed), Registry.parse(current))
-    except Invalid:
-        return Decision("local", "the registry you agreed to can no longer be read, so you must be asked again")
-    if not more:
-        return None
-    return Decision("local", f"the app asks more than you agreed to, so you must be asked again: {more[0]}")
 
 
 def say_yes(state: State, registry: Registry, now: float) -> None:
     """Agree to this registry. Reporting starts with the next epoch; agreeing again changes nothing."""
     with state.transaction(patience=INSISTENCE) as db:
-        answer, lapsed = stored_answer(facts(db), registry)
-        if answer == "yes" and lapsed is None:
+        facts = read_facts(db)
+        if facts.answer == "yes" and lapsed(facts, registry) is None:
             return
         put(db, "answer", "yes")
         put(db, "agreed", registry.source)
@@ -114,14 +122,20 @@ def say_no(state: State) -> None:
     """Decline. What was made and not yet sent is deleted."""
     with state.transaction(durable=True, patience=INSISTENCE) as db:
         put(db, "answer", "no")
-        empty_outbox(db)
+        discard_unsent(db)
 
 
 def forget(state: State) -> float:
     """Delete all but one number, what was spent, which is returned; it still counts if the person ever agrees again."""
     with state.transaction(durable=True, patience=INSISTENCE) as db:
-        spent = spent_micro(db)
-        recorder.forget(db, spent)
+        facts = read_facts(db)
+        spent = spent_micro(db, facts)
+        state.clear(db)
+        put(db, "home", facts.home)
+        put(db, "carried", spent)
+        put(db, "answer", "no")
+        if facts.lifetime is not None:
+            put(db, "lifetime", facts.lifetime)
     state.shred()
     return spent / MICRO
 
@@ -131,7 +145,7 @@ def agreed_registry(state: State) -> Registry | None:
     if not state.exists():
         return None
     with state.transaction() as db:
-        source = get(db, "agreed")
+        source = read_facts(db).agreed
     return Registry.parse(source) if source else None
 
 
@@ -140,25 +154,19 @@ def describe(
     decision: Decision,
     rules: tuple[Decision, ...],
     app: str,
-    unsaved: Mapping[str, int] | None = None,
+    unsaved: Mapping[CountName, int] | None = None,
     readable: bool = True,
 ) -> Status:
     """The status of a state, whether it exists or not. One that is not `readable` is described from outside."""
-    status: dict[str, Any] = {
-        "app": app,
-        "mode": decision.mode,
-        "rule": decision.rule,
-        "rules": rules,
-        "state_directory": str(state.directory),
-        "set_aside": _set_aside(state),
-        "counts": dict(unsaved or {}),
-    }
+    known = Status(app, decision.mode, decision.rule, rules, str(state.directory), set_aside=_set_aside(state))
+    counts: Counter[str] = Counter()
+    for name, number in (unsaved or {}).items():
+        counts[name] += number
     if readable and state.path.exists():
         with state.transaction() as db:
-            status |= _facts(db)
-            for name, number in db.execute("SELECT name, number FROM counts"):
-                status["counts"][name] = status["counts"].get(name, 0) + number
-    return Status(**status)
+            known = _with_numbers(known, db)
+            counts.update(read_counts(db))
+    return known._replace(counts=dict(counts))
 
 
 def _set_aside(state: State) -> tuple[str, ...]:
@@ -168,20 +176,19 @@ def _set_aside(state: State) -> tuple[str, ...]:
         return ()
 
 
-def _facts(db: sqlite3.Connection) -> dict[str, Any]:
-    (making,) = db.execute("SELECT count(*) FROM reports").fetchone()
-    batches, reports = db.execute("SELECT count(*), coalesce(sum(reports), 0) FROM outbox").fetchone()
-    lifetime = get(db, "lifetime")
-    return {
-        "epsilon_spent": spent_micro(db) / MICRO,
-        "epsilon_set_aside": reserved_micro(db) / MICRO,
-        "lifetime_epsilon": None if lifetime is None else lifetime / MICRO,
-        "reports_in_the_making": making,
-        "batches_waiting": batches,
-        "reports_waiting": reports,
-        "next_send": next_due(db),
-        "failures": int(get(db, "failures", 0)),
-    }
+def _with_numbers(status: Status, db: sqlite3.Connection) -> Status:
+    facts = read_facts(db)
+    messages, reports = outbox.size(db)
+    return status._replace(
+        epsilon_spent=spent_micro(db, facts) / MICRO,
+        epsilon_set_aside=reserved_micro(db, facts) / MICRO,
+        lifetime_epsilon=None if facts.lifetime is None else facts.lifetime / MICRO,
+        reports_in_the_making=len(in_the_making(db)),
+        batches_waiting=messages,
+        reports_waiting=reports,
+        next_send=outbox.next_due(db),
+        failures=facts.failures,
+    )
 
 
 def pending(state: State, registry: Registry | None) -> list[Pending]:
@@ -190,21 +197,36 @@ def pending(state: State, registry: Registry | None) -> list[Pending]:
         return []
     names = {metric.metric_hash: metric.name for metric in registry or ()}
     with state.transaction() as db:
-        waiting = db.execute("SELECT every, epoch, not_before, body FROM outbox ORDER BY not_before").fetchall()
-        making = db.execute("SELECT every, epoch, metric_hash, cohort, bits FROM reports ORDER BY epoch").fetchall()
+        waiting, making = outbox.waiting(db), in_the_making(db)
     found = [
         Pending(every, epoch_text(every, epoch), not_before, _reports_in(body, registry), body)
         for every, epoch, not_before, body in waiting
     ]
-    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, int], list[Shown]] = {}
     for every, epoch, metric_hash, cohort, bits in making:
-        row = {"metric": names.get(metric_hash, metric_hash), "cohort": cohort, "bits": bits.hex()}
+        row = Shown(metric=names.get(metric_hash, metric_hash), cohort=cohort, bits=bits.hex())
         groups.setdefault((every, epoch), []).append(row)
     found += [Pending(every, epoch_text(every, epoch), None, tuple(rows)) for (every, epoch), rows in groups.items()]
     return found
 
 
-def _reports_in(body: bytes, registry: Registry | None) -> tuple[dict[str, Any], ...]:
+def examples(registry: Registry, masks: Mapping[str, int], now: float, draws: Draws) -> list[Pending]:
+    """What the messages of this moment would look like, with these masks by metric; drawn for this call alone."""
+    return [
+        Pending(every, epoch_text(every, epoch_of(every, now)), None, tuple(_examples(registry, every, masks, draws)))
+        for every in registry.cadences
+    ]
+
+
+def _examples(registry: Registry, every: str, masks: Mapping[str, int], draws: Draws) -> Iterator[Shown]:
+    for metric in registry.with_cadence(every):
+        mask = masks.get(metric.name, metric.shape.encode(ABSENT, 0).mask)
+        memo = permanent_response(metric, mask, 0, draws)
+        bits = instantaneous_response(metric, memo, 0, draws)
+        yield Shown(metric=metric.name, cohort=0, bits=bits.to_bytes(metric.vector_bytes(0), "little").hex())
+
+
+def _reports_in(body: bytes, registry: Registry | None) -> tuple[Shown, ...]:
     from hubbub.protocol.refusal import Refused
     from hubbub.protocol.report import by_short_hash
     from hubbub.protocol.wire import to_json, unpack
@@ -213,4 +235,4 @@ def _reports_in(body: bytes, registry: Registry | None) -> tuple[dict[str, Any],
         reports = to_json(unpack(body, by_short_hash(registry or ())))["reports"]
     except Refused:  # of an older registry: the bytes themselves are shown
         return ()
-    return tuple({key: report[key] for key in ("metric", "cohort", "bits")} for report in reports)
+    return tuple(Shown(metric=r["metric"], cohort=r["cohort"], bits=r["bits"]) for r in reports)

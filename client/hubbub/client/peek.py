@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 
 from hubbub.client import control
 from hubbub.client.commands import add_json, in_words, state_of
-from hubbub.client.memos import Identity, kept_memo
+from hubbub.client.facts import read_facts
+from hubbub.client.identity import known_identity
+from hubbub.client.memos import kept_memo
 from hubbub.client.respond import draw_bits, draw_memo
-from hubbub.client.state import State, facts
+from hubbub.client.state import State
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import WrongValue
 from hubbub.protocol.epsilon import show
@@ -92,9 +94,8 @@ def _look(metric: Metric, value: Any, state: State | None, cohort: int | None) -
         raise Invalid([f"--cohort must be in [0, {metric.shape.num_cohorts - 1}], got {cohort}"])
     if cohort is None and state is not None and state.path.exists():
         with in_words(), state.transaction() as db:
-            known = facts(db)
-            if "key" in known:
-                who = Identity(known["key"], known["number"])
+            who = known_identity(read_facts(db))
+            if who is not None:
                 mask = _mask(metric, value, who.cohort(metric), who.dither(metric))
                 kept = kept_memo(db, who, metric, mask, epoch_of(metric.every, time.time()))
                 if kept is not None:

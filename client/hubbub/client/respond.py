@@ -1,25 +1,58 @@
 """Randomised response: from a mask to a memo, from a memo to the bits of a report.
 
-Nothing here reads the clock, the disk or the network; all chance comes from the `random` argument, a function like
-`os.urandom`. No float decides anything: a position is set where a random 24-bit number is below a threshold, and all
-positions are compared at once, digit by digit, with a fixed number of random bytes whatever the outcome.
+Nothing here reads the clock, the disk or the network; all chance comes from an argument: `random`, a function like
+`os.urandom`, or the `Draws` made from it. No float decides anything: a position is set where a random 24-bit number is
+below a threshold, and all positions are compared at once, digit by digit, with a fixed number of random bytes whatever
+the outcome.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hubbub.protocol.channel import PRECISION, UNITS, Units
 from hubbub.protocol.metric import Definition
 
 Random = Callable[[int], bytes]
+"""From a number of bytes to as many random ones, like `os.urandom`."""
+
+
+class Draws(Protocol):
+    """Where the random numbers of an answer come from. Each draw is told what it will decide, so that a test can walk
+    through every outcome that matters; in production nobody looks (`RandomDraws`)."""
+
+    def number(self, units: Units, width: int) -> int:
+        """A number of 24 bits, for one of `width` categories."""
+
+    def digits(self, units: Units, width: int, sent: int) -> bytes:
+        """A number of 24 bits for each of `width` positions, which hold `sent`: ceil(width / 8) bytes with a digit of
+        every position, the least significant digits first."""
+
+
+class RandomDraws:
+    """Draws from random bytes: as many, in the same order, whatever is sent and whatever comes of it."""
+
+    __slots__ = ("_random",)
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def number(self, units: Units, width: int) -> int:
+        return int.from_bytes(self._random(PRECISION // 8), "little")
+
+    def digits(self, units: Units, width: int, sent: int) -> bytes:
+        return self._random(PRECISION * ((width + 7) // 8))
 
 
 class Response(NamedTuple):
+    """Both stages of one answer."""
+
     memo: int
+    """The permanent response, which stays on the device."""
     bits: int
+    """The instantaneous response, which leaves it."""
 
 
 def respond(metric: Definition, mask: int, cohort: int, random: Random, memo: int | None = None) -> Response:
@@ -31,23 +64,33 @@ def respond(metric: Definition, mask: int, cohort: int, random: Random, memo: in
 
 def draw_memo(metric: Definition, mask: int, cohort: int, random: Random) -> int:
     """The permanent response: drawn once for an answer, then kept for life."""
-    return _carry(metric, metric.noise.permanent_units, mask, cohort, random)
+    return _carry(metric, metric.noise.permanent_units, mask, cohort, RandomDraws(random))
 
 
 def draw_bits(metric: Definition, memo: int, cohort: int, random: Random) -> int:
     """The instantaneous response: drawn afresh for every report."""
-    return _carry(metric, metric.noise.instantaneous_units, memo, cohort, random)
+    return _carry(metric, metric.noise.instantaneous_units, memo, cohort, RandomDraws(random))
 
 
-def _carry(metric: Definition, units: Units, sent: int, cohort: int, random: Random) -> int:
+def permanent_response(metric: Definition, mask: int, cohort: int, draws: Draws) -> int:
+    """`draw_memo`, from draws instead of random bytes."""
+    return _carry(metric, metric.noise.permanent_units, mask, cohort, draws)
+
+
+def instantaneous_response(metric: Definition, memo: int, cohort: int, draws: Draws) -> int:
+    """`draw_bits`, from draws instead of random bytes."""
+    return _carry(metric, metric.noise.instantaneous_units, memo, cohort, draws)
+
+
+def _carry(metric: Definition, units: Units, sent: int, cohort: int, draws: Draws) -> int:
     width = metric.shape.width(cohort)
     if metric.one_hot:
-        return carry_category(sent, width, units, int.from_bytes(random(PRECISION // 8), "little"))
-    size = (width + 7) // 8
-    drawn = random(PRECISION * size)
+        return carry_category(sent, width, units, draws.number(units, width))
+    drawn = draws.digits(units, width, sent)
     if width == 1:
         return carry_bit(sent, units, int.from_bytes(drawn, "little"))
-    words = [int.from_bytes(drawn[i : i + size], "little") for i in range(0, PRECISION * size, size)]
+    size = len(drawn) // PRECISION
+    words = [int.from_bytes(drawn[i : i + size], "little") for i in range(0, len(drawn), size)]
     return carry_bits(sent, width, units, words)
 
 

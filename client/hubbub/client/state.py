@@ -7,18 +7,19 @@ crosses a fork (a child's committed rows would vanish when the parent closes): i
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
+from hubbub.client.budget import spent_micro
+from hubbub.client.facts import put, read_facts
 from hubbub.client.state_dir import machine_id
+from hubbub.protocol.blake2 import blake2b
 
 PATIENCE = 0.1
 """Seconds to wait for a lock before the record is dropped and counted."""
@@ -122,6 +123,12 @@ class State:
         finally:
             db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
 
+    @staticmethod
+    def clear(db: sqlite3.Connection) -> None:
+        """Delete every row of every table."""
+        for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            db.execute(f"DELETE FROM {table}")  # noqa: S608  the names are those of _TABLES
+
     def shred(self) -> None:
         """Make deleted rows unrecoverable from the file. (They are overwritten when deleted; this empties the log.)
         Files that were copied from elsewhere hold an identity and memos too, so they go as well."""
@@ -167,8 +174,12 @@ class State:
             if version == 0:  # it was made with tables in it
                 raise sqlite3.DatabaseError("malformed: nothing is left in the file")
             if version != SCHEMA:
-                raise Unusable(f"{self.path} must have schema {SCHEMA}, got {version}: it is of another hubbub")
-            if get(db, "home") != _home(self.path):
+                raise Unusable(
+                    f"{self.path} must have schema {SCHEMA}, got {version}: another release of hubbub wrote it. It is "
+                    "left as it is, and nothing is sent. Use the release of the app that wrote it, or delete the file "
+                    "to start anew"
+                )
+            if read_facts(db).home != _home(self.path):
                 db = self._leave_copy_behind(db)
         except BaseException:
             db.close()
@@ -212,14 +223,14 @@ class State:
 
     def _leave_copy_behind(self, db: sqlite3.Connection) -> sqlite3.Connection:
         """A copied file would report as somebody else, with their memos: start anew, with what it had spent."""
-        beside = self._make_beside(spent_micro(db), get(db, "lifetime"))
+        facts = read_facts(db)
+        beside = self._make_beside(spent_micro(db, facts), facts.lifetime)
         try:
             db.execute("PRAGMA journal_mode = DELETE")  # folds the log into the file, so that one file is the whole
             db.close()
             os.link(self.path, self._free_name("copied"))
-            beside.replace(
-                self.path
-            )  # at once: no other process ever finds nothing here, and starts with nothing spent
+            # At once: no other process ever finds nothing here, and starts with nothing spent.
+            beside.replace(self.path)
         finally:
             beside.unlink(missing_ok=True)
         return _connect(self.path)
@@ -283,7 +294,7 @@ def _home(path: Path) -> bytes:
     """Where a file was made. A copy has another inode, or lies on another machine. (Device numbers are left out: they
     change from boot to boot.)"""
     place = f"{machine_id()} {path.stat().st_ino}"
-    return hashlib.blake2b(place.encode(), digest_size=16).digest()
+    return blake2b(place.encode(), digest_size=16).digest()
 
 
 def _make_room() -> None:
@@ -298,37 +309,6 @@ def _make_room() -> None:
 
 
 _opened: deque[weakref.ref[State]] = deque()
-
-
-# --- small facts --------------------------------------------------------------------------------------------------
-
-
-def facts(db: sqlite3.Connection) -> dict[str, Any]:
-    """All small facts at once: one query where a record would need six."""
-    return dict(db.execute("SELECT name, value FROM meta").fetchall())
-
-
-def get(db: sqlite3.Connection, name: str, default: Any = None) -> Any:
-    row = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-    return default if row is None else row[0]
-
-
-def put(db: sqlite3.Connection, name: str, value: Any) -> None:
-    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
-
-
-def add_counts(db: sqlite3.Connection, counts: Mapping[str, int]) -> None:
-    db.executemany(
-        "INSERT INTO counts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET number = number + excluded.number",
-        counts.items(),
-    )
-
-
-def spent_micro(db: sqlite3.Connection) -> int:
-    """What this install has spent, in millionths of epsilon: its own charges, and what earlier lives left it."""
-    query = "SELECT count(*), micro_epsilon FROM memos JOIN ledger USING (metric_hash) GROUP BY metric_hash"
-    charges = sum(number * micro for number, micro in db.execute(query))
-    return int(charges) + int(get(db, "carried", 0))
 
 
 # --- forks --------------------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
     from hubbub.protocol import Registry, read_tallies
 
-    registry = Registry.load("metrics.toml")          # what an app may ask
-    tallies = read_tallies("tallies")                 # what was counted: a file, a folder, or a collector's address
+    registry = Registry.load("metrics.toml")  # what an app may ask
+    tallies = read_tallies("tallies")  # what was counted: a file, a folder, or a collector's address
 
 Nothing here reads a clock, and only `tally_files` touches files and the network. A name is loaded when it is first
 asked for, because apps import this package when they start.

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from typing import Literal
 
-CADENCES = ("once", "day", "week", "month")
+Cadence = Literal["once", "day", "week", "month"]
+CADENCES: tuple[Cadence, ...] = ("once", "day", "week", "month")
 DAY = 86_400
 """Seconds of a day; the epochs of UTC know no leap seconds."""
 
@@ -57,17 +59,18 @@ def epoch_text(every: str, epoch: int) -> str:
 
 
 _FORMS = {
-    "day": (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"), "YYYY-MM-DD"),
-    "week": (re.compile(r"[0-9]{4}-W[0-9]{2}"), "YYYY-Www"),
-    "month": (re.compile(r"[0-9]{4}-[0-9]{2}"), "YYYY-MM"),
+    "day": (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "YYYY-MM-DD"),
+    "week": (r"[0-9]{4}-W[0-9]{2}", "YYYY-Www"),
+    "month": (r"[0-9]{4}-[0-9]{2}", "YYYY-MM"),
 }
+"""Compiled when they are first used, which a client never does."""
 
 
 def parse_epoch(every: str, text: str) -> int:
     """The epoch that a text names; raises ValueError, with the form wanted, for anything else."""
     form, name = _FORMS["month" if every == "once" else every]
     try:
-        if not form.fullmatch(text):
+        if not re.fullmatch(form, text):
             raise ValueError
         match every:
             case "day":

@@ -28,8 +28,8 @@ ABSENT: Final = _Absent.ABSENT
 class Encoded(NamedTuple):
     """A mask, and whether the value had to be moved into the metric's limits first."""
 
-    mask: int
-    clamped: bool = False
+    mask: int  # the bits that the value sets
+    clamped: bool = False  # whether the value had to be moved into the limits first
 
 
 class WrongValue(ValueError):

@@ -20,8 +20,8 @@ Reader = Callable[[Any], Any]
 DIGITS = 100
 """The most a number may have, above and below its fraction line: what is read here can be written and read again."""
 
-_FRACTION = re.compile(rf"-?[0-9]{{1,{DIGITS}}}(/0*[1-9][0-9]{{0,{DIGITS - 1}}})?")
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_FRACTION = rf"-?[0-9]{{1,{DIGITS}}}(/0*[1-9][0-9]{{0,{DIGITS - 1}}})?"
+_CONTROL = frozenset(map(chr, (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0))))
 
 
 def readers_of(cls: type[Value], leaving_out: Iterable[str] = ()) -> tuple[dict[str, Reader], set[str]]:
@@ -73,7 +73,7 @@ def number(raw: Any) -> Fraction:
             value = Fraction(raw)
         case Decimal() if raw.is_finite() and abs(raw.adjusted()) <= DIGITS:
             value = Fraction(raw)
-        case str() if _FRACTION.fullmatch(raw):
+        case str() if re.fullmatch(_FRACTION, raw):
             value = Fraction(raw)
         case _:
             raise ValueError(f'must be a number or a fraction such as "1/3", got {brief(raw)}')
@@ -86,7 +86,7 @@ def text(raw: Any) -> str:
     if not isinstance(raw, str):
         raise ValueError(f"must be a text, got {brief(raw)}")
     # Labels and tables are printed to terminals, which obey control characters, and hashed as UTF-8.
-    if _CONTROL.search(raw) or any("\ud800" <= character <= "\udfff" for character in raw):
+    if not _CONTROL.isdisjoint(raw) or any("\ud800" <= character <= "\udfff" for character in raw):
         raise ValueError(f"must be a text without control characters or lone surrogates, got {brief(raw)}")
     return raw
 
@@ -125,6 +125,7 @@ def optional(read: Reader) -> Reader:
 
 READERS: dict[str, Reader] = {
     "bool": truth,
+    "Cadence": text,
     "date": day,
     "Fraction": number,
     "int": whole_number,

@@ -7,7 +7,6 @@ definition with the terms people agree to: why, who, until when, how much. Mendi
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -16,7 +15,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from hubbub.protocol.cadence import CADENCES
+from hubbub.protocol.blake2 import blake2b
+from hubbub.protocol.cadence import CADENCES, Cadence
 from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise
 from hubbub.protocol.epsilon import log_above
 from hubbub.protocol.fields import read_fields, readers_of, text
@@ -34,10 +34,10 @@ SHORT_HASH_BYTES = 8
 class Definition(Value, kw_only=True):
     """What decoding depends on. `metric_hash` is BLAKE2b-128 of its canonical JSON, in hex."""
 
-    name: str
-    every: str
-    shape: Shape
-    noise: Noise
+    name: str  # what `record` and every table call it
+    every: Cadence  # how often it is asked: once, day, week or month
+    shape: Shape  # what is asked: its kind, cohorts and bits
+    noise: Noise  # the two channels that an answer crosses, with exact probabilities
 
     def _broken_rules(self) -> Iterator[str]:
         if not NAME.fullmatch(self.name):
@@ -54,7 +54,7 @@ class Definition(Value, kw_only=True):
     @cached_property
     def metric_hash(self) -> str:
         canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+        return blake2b(canonical.encode(), digest_size=16).hexdigest()
 
     @property
     def short_hash(self) -> bytes:
@@ -127,14 +127,14 @@ class Definition(Value, kw_only=True):
 class Metric(Definition, kw_only=True):
     """A definition and its terms: purpose, owner, end, how many answers an install may ever give, what is kept."""
 
-    why: str
-    owner: str
-    expires: date
-    max_values: int
-    hold: int | None = None
-    keep_reports: bool = False
-    retention: str = "2y"
-    grace: int = 3
+    why: str  # the purpose, in a sentence for the people who are asked
+    owner: str  # who asks, and answers questions about it
+    expires: date  # the last day on which it is asked
+    max_values: int  # how many different answers an install ever gives
+    hold: int | None = None  # for how many epochs one answer is repeated whatever changes; None: until it changes
+    keep_reports: bool = False  # whether the collector keeps each report besides the counts
+    retention: str = "2y"  # how long counts are kept: a number and d, w, m or y
+    grace: int = 3  # for how many epochs late reports are still counted
 
     def _broken_rules(self) -> Iterator[str]:
         yield from super()._broken_rules()

@@ -6,10 +6,28 @@ those: a proxy's 404 or a captive portal's 200 says nothing about a batch.
 
 from __future__ import annotations
 
+from typing import Literal
+
+Reason = Literal[
+    "malformed",
+    "version-unsupported",
+    "id-reused",
+    "epoch-closed",
+    "too-large",
+    "media-type-unsupported",
+    "report-impossible",
+    "epoch-in-future",
+    "metric-unknown",
+    "rate-limited",
+    "queue-full",
+    "draining",
+    "storage-full",
+]
+
 PROBLEM_PREFIX = "urn:hubbub:problem:"
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 
-STATUS = {
+STATUS: dict[str, int] = {
     # The batch will never be accepted: a client drops it.
     "malformed": 400,
     "version-unsupported": 400,
@@ -27,14 +45,16 @@ STATUS = {
     "storage-full": 507,
 }
 
-LATER = frozenset({"epoch-in-future", "metric-unknown", "rate-limited", "queue-full", "draining", "storage-full"})
+LATER: frozenset[str] = frozenset(
+    {"epoch-in-future", "metric-unknown", "rate-limited", "queue-full", "draining", "storage-full"}
+)
 """Reasons to keep a batch and try again."""
 
 
 class Refused(Exception):
     """A batch that is not counted. `reason` is a key of STATUS, `detail` names the field, the rule and the value."""
 
-    def __init__(self, reason: str, detail: str) -> None:
+    def __init__(self, reason: Reason, detail: str) -> None:
         assert reason in STATUS, reason
         self.reason = reason
         self.detail = detail

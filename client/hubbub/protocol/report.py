@@ -27,10 +27,10 @@ def by_short_hash(metrics: Iterable[Definition]) -> dict[bytes, Definition]:
 class Report(Value):
     """One noisy answer: all that leaves a device about one metric and epoch."""
 
-    metric: Definition
-    epoch: int
-    cohort: int
-    bits: int
+    metric: Definition  # what was asked
+    epoch: int  # the number of the day, week or month it is about
+    cohort: int  # the group of the install, for this metric
+    bits: int  # the noisy answer; position i is bit i
 
     def _broken_rules(self) -> Iterator[str]:
         return broken_rules(self.metric, self.epoch, self.cohort, self.bits)
@@ -62,8 +62,8 @@ class Block(Value):
 class Batch(Value):
     """What one message carries. The id is random; a message sent again has the same id and the same bytes."""
 
-    batch_id: bytes
-    blocks: tuple[Block, ...]
+    batch_id: bytes  # 16 random bytes; what came twice is counted once
+    blocks: tuple[Block, ...]  # the reports of each metric and epoch
 
     @classmethod
     def of(cls, batch_id: bytes, reports: Iterable[Report]) -> Batch:

@@ -27,8 +27,8 @@ _EPOCH_KEYS = {"epoch", "num_reports", "bit_counts"}
 class Counts(Value):
     """One epoch: reports per cohort, and per cohort how many of them had each bit set."""
 
-    num_reports: tuple[int, ...]
-    bit_counts: tuple[tuple[int, ...], ...]
+    num_reports: tuple[int, ...]  # reports of each cohort
+    bit_counts: tuple[tuple[int, ...], ...]  # for each cohort, how many of its reports had each bit set
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -40,8 +40,8 @@ class Counts(Value):
 class Tally(Value):
     """The counts of one metric, by epoch, ascending."""
 
-    metric: Definition
-    epochs: Mapping[int, Counts]
+    metric: Definition  # what was asked, and through which noise
+    epochs: Mapping[int, Counts]  # the counts of each epoch, by its number (see `hubbub.protocol.cadence`)
 
     def __init__(self, metric: Definition, epochs: Mapping[int, Counts]) -> None:
         super().__init__(metric, MappingProxyType(dict(sorted(epochs.items()))))

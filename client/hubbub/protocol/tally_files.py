@@ -1,7 +1,7 @@
 """Tallies from files, folders and running collectors, and back into files. The standard library is all it needs.
 
-tallies = read_tallies("tallies")                                            # a folder that `hubbub export` wrote
-tallies = read_tallies("https://telemetry.example.org", token="...")         # a running collector
+tallies = read_tallies("tallies")  # a folder that `hubbub export` wrote
+tallies = read_tallies("https://telemetry.example.org", token="...")  # a running collector
 """
 
 from __future__ import annotations

@@ -12,13 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from hubbub.protocol.cadence import epoch_of, epoch_start, epoch_text
+from hubbub.protocol.cadence import DAY, epoch_of, epoch_start, epoch_text
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.registry import Registry
-
-DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +85,23 @@ def check_epoch(metric: Definition, epoch: int, now: float, sealed: Mapping[str,
     if epoch < oldest:
         raise Refused(
             "epoch-closed",
-            f"metric {metric.name}: epoch must be at least {_say(metric, oldest)}, got {_say(metric, epoch)}",
+            f"metric {metric.name}: epoch must be at least {_name(metric, oldest)}, got {_name(metric, epoch)}",
         )
     if epoch > current:
         raise Refused(
             "epoch-in-future",
-            f"metric {metric.name}: epoch must be at most {_say(metric, current)}, the present one, "
-            f"got {_say(metric, epoch)}",
+            f"metric {metric.name}: epoch must be at most {_name(metric, current)}, the present one, "
+            f"got {_name(metric, epoch)}",
         )
     if epoch > last_epoch(metric):
         raise Refused(
             "epoch-closed",
-            f"metric {metric.name}: epoch must be at most {_say(metric, last_epoch(metric))}, "
-            f"for it expired on {metric.expires}, got {_say(metric, epoch)}",
+            f"metric {metric.name}: epoch must be at most {_name(metric, last_epoch(metric))}, "
+            f"for it expired on {metric.expires}, got {_name(metric, epoch)}",
         )
 
 
-def _say(metric: Definition, epoch: int) -> str:
+def _name(metric: Definition, epoch: int) -> str:
     try:
         return f"{epoch} ({epoch_text(metric.every, epoch)})"
     except (ValueError, OverflowError):  # a number that is no date

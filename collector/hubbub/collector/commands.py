@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.http.tokens import ROLES, new_token
-from hubbub.collector.serve import serve, tls_context
-from hubbub.collector.settings import DEFAULTS, FORMS, WORDS, read_settings
+from hubbub.collector.serve import check_aiohttp, serve, tls_context
+from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, read_settings
 from hubbub.collector.storage.backup import backup, restore
 from hubbub.protocol.invalid import Invalid, plural
 
@@ -19,27 +19,28 @@ def add_collect(parser: ArgumentParser) -> None:
         "Every setting is also a HUBBUB_* variable and a key of the --config file; flags win over variables, variables "
         "over the file.\n\nexample:\n  hubbub collect --metrics metrics.toml --data /var/lib/hubbub --host 0.0.0.0"
     )
-    for name, words in WORDS.items():
+    for name, text in HELP.items():
         default = DEFAULTS[name]
         shown = f" (default {default})" if isinstance(default, int | float | str | Path) else ""
-        parser.add_argument("--" + name.replace("_", "-"), metavar=FORMS[name], help=words + shown)
+        parser.add_argument("--" + name.replace("_", "-"), metavar=METAVARS[name], help=text + shown)
     parser.add_argument("--config", metavar="FILE", help="settings in TOML")
     parser.add_argument("--check", action="store_true", help="check settings, registries and certificate, then exit")
 
 
 def run_collect(arguments: Namespace) -> int:
-    flags = {name: getattr(arguments, name) for name in WORDS}
+    flags = {name: getattr(arguments, name) for name in HELP}
     config = arguments.config or os.environ.get("HUBBUB_CONFIG")
     settings = read_settings(flags, os.environ, Path(config) if config else None)
     if arguments.check:
+        check_aiohttp()
         catalog = Catalog.load(settings.metrics, settings.older_metrics)
         tls_context(settings)
         print(f"{settings.metrics}: {len(catalog.registry)} metrics; {len(catalog.metrics)} definitions are counted")
         return 0
-    return serve(settings, say=_say)
+    return serve(settings, say=_print_now)
 
 
-def _say(line: str) -> None:
+def _print_now(line: str) -> None:
     print(line, flush=True)
 
 

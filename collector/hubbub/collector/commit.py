@@ -16,13 +16,13 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from hubbub.collector.intake import Arrival
-from hubbub.collector.metrics import Measures
+from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.settings import Settings
-from hubbub.collector.storage.checkpoint import Key, Snapshot
-from hubbub.collector.storage.log import Full
+from hubbub.collector.storage.checkpoint import MetricEpoch, Snapshot
+from hubbub.collector.storage.log import DiskFull
 from hubbub.collector.storage.store import Store, Verdict
 from hubbub.protocol.refusal import Refused
 
@@ -31,44 +31,46 @@ _TICK_SECONDS = 0.5
 _TRY_AGAIN = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
 
 Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]
-Call = Callable[[], Any]
+Call = Callable[[], None]
+Result = TypeVar("Result")
+
+
+class Events(Protocol):
+    """Who is told of what happens to the store. Always called on the event loop."""
+
+    def failed(self, error: BaseException) -> None:
+        """The store is lost; nothing more will be committed."""
+
+    def purged(self, keys: list[MetricEpoch]) -> None:
+        """Counts were deleted because their retention is over."""
+
+    def not_saved(self, error: BaseException) -> None:
+        """A checkpoint could not be written and will be tried again."""
+
+    def disk_low(self, low: bool, min_free_bytes: int) -> None:
+        """The disk is nearly full, or has room again."""
 
 
 class Committer:
-    """Between the event loop, where batches arrive, and the store, where they count.
+    """Between the event loop, where batches arrive, and the store, where they count."""
 
-    `failed`, `purged`, `not_saved` and `disk_turned` are called on the loop when the store is lost, when counts went
-    for their age, when a checkpoint has to be tried again, and when the disk is nearly full or has room again.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        measures: Measures,
-        *,
-        failed: Callable[[BaseException], None],
-        purged: Callable[[list[Key]], None],
-        not_saved: Callable[[BaseException], None],
-        disk_turned: Callable[[bool], None],
-    ) -> None:
+    def __init__(self, store: Store, settings: Settings, own_metrics: CollectorMetrics, events: Events) -> None:
         self._store = store
         self._settings = settings
-        self._measures = measures
+        self._own_metrics = own_metrics
+        self._events = events
         self._loop = asyncio.get_running_loop()
-        self._on_failed, self._on_purged = failed, purged
-        self._on_not_saved, self._on_disk_turned = not_saved, disk_turned
         self._queue: queue.SimpleQueue[list[Waiting] | Call] = queue.SimpleQueue()
         self._gathering: list[Waiting] = []
-        self._asked: set[asyncio.Future[Any]] = set()
+        self._open_calls: set[asyncio.Future[Any]] = set()
         self._waiting = 0
         self._waiting_bytes = 0
-        self._free_bytes = store.folder.free_bytes()
+        self._free_bytes = store.data_dir.free_bytes()
         self._was_low = False
         self._failure: BaseException | None = None
-        self._going = True
-        self._saving: threading.Thread | None = None
-        self._last_look = self._last_save = perf_counter()
+        self._running = True
+        self._saver: threading.Thread | None = None
+        self._last_disk_check = self._last_save = perf_counter()
         self._thread = threading.Thread(target=self._run, name="hubbub-committer", daemon=True)
         self._thread.start()
 
@@ -78,7 +80,7 @@ class Committer:
         """The verdict on a batch, once it is durable. Raises `Refused` if there is no room for it now."""
         size = len(arrival.message)
         if self._failure is not None:
-            raise _stopping()
+            raise _store_failed()
         if self.disk_low:
             raise Refused("storage-full", "the disk is nearly full")
         if (
@@ -100,13 +102,13 @@ class Committer:
         if gathered:
             self._queue.put(gathered)
 
-    def call(self, function: Call) -> asyncio.Future[Any]:
+    def call(self, function: Callable[[], Result]) -> asyncio.Future[Result]:
         """Run a function on the store's thread, between two groups."""
         if self._failure is not None:
-            raise _stopping()
-        future = self._loop.create_future()
-        self._asked.add(future)
-        future.add_done_callback(self._asked.discard)
+            raise _store_failed()
+        future: asyncio.Future[Result] = self._loop.create_future()
+        self._open_calls.add(future)
+        future.add_done_callback(self._open_calls.discard)
         self._queue.put(lambda: self._answer(function, future))
         return future
 
@@ -119,7 +121,7 @@ class Committer:
             "queue_batches": self._waiting,
             "queue_bytes": self._waiting_bytes,
             "disk_free_bytes": self._free_bytes,
-            "seen_ids": len(self._store.seen),
+            "seen_ids": len(self._store.batch_ids),
         }
 
     async def drain(self) -> None:
@@ -139,27 +141,27 @@ class Committer:
             else:
                 waiter.set_result(answer[number])
 
-    def _give_up(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Tell everyone who waits; here on the loop, so that nobody can queue up behind us."""
         self._failure = error
         self._hand_over()
         while not self._queue.empty():
             item = self._queue.get_nowait()
             if isinstance(item, list):
-                self._acknowledge(item, _stopping())
-        for future in list(self._asked):
-            future.set_exception(_stopping())
-        self._on_failed(error)
+                self._acknowledge(item, _store_failed())
+        for future in list(self._open_calls):
+            future.set_exception(_store_failed())
+        self._events.failed(error)
 
     # -- on the store's thread
 
     def _run(self) -> None:
         try:
-            while self._going:
+            while self._running:
                 self._step()
-            self._save_the_rest()
+            self._save_at_the_end()
         except BaseException as error:  # noqa: BLE001  # whatever it is, nobody may be left waiting
-            self._loop.call_soon_threadsafe(self._give_up, error)
+            self._loop.call_soon_threadsafe(self._fail, error)
 
     def _step(self) -> None:
         group, calls = self._take()
@@ -168,10 +170,10 @@ class Committer:
         for call in calls:
             call()
         self._store.fold_if_many()
-        gone = self._store.seal()
-        if gone:
-            self._loop.call_soon_threadsafe(self._on_purged, gone)
-        self._look_at_the_disk()
+        purged = self._store.seal()
+        if purged:
+            self._loop.call_soon_threadsafe(self._events.purged, purged)
+        self._check_disk()
         self._save_if_due()
 
     def _take(self) -> tuple[list[Waiting], list[Call]]:
@@ -198,17 +200,17 @@ class Committer:
         answer: list[Verdict] | Refused
         try:
             answer = self._store.commit([arrival for arrival, _ in group])
-        except Full:
-            self._free_bytes = 0  # until the next look
+        except DiskFull:
+            self._free_bytes = 0  # until the next check
             answer = Refused("storage-full", "the disk is full")
         except BaseException:
-            self._loop.call_soon_threadsafe(self._acknowledge, group, _stopping())
+            self._loop.call_soon_threadsafe(self._acknowledge, group, _store_failed())
             raise
         self._loop.call_soon_threadsafe(self._acknowledge, group, answer)
-        self._measures.commit_seconds.observe(perf_counter() - started)
-        self._measures.sync_seconds.observe(self._store.sync_seconds)
+        self._own_metrics.commit_seconds.observe(perf_counter() - started)
+        self._own_metrics.sync_seconds.observe(self._store.sync_seconds)
 
-    def _answer(self, function: Call, future: asyncio.Future[Any]) -> None:
+    def _answer(self, function: Callable[[], Result], future: asyncio.Future[Result]) -> None:
         result = function()
 
         def tell() -> None:
@@ -218,15 +220,15 @@ class Committer:
         self._loop.call_soon_threadsafe(tell)
 
     def _stop(self) -> None:
-        self._going = False
+        self._running = False
 
-    def _look_at_the_disk(self) -> None:
-        if perf_counter() - self._last_look >= _TICK_SECONDS:
-            self._last_look = perf_counter()
-            self._free_bytes = self._store.folder.free_bytes()
+    def _check_disk(self) -> None:
+        if perf_counter() - self._last_disk_check >= _TICK_SECONDS:
+            self._last_disk_check = perf_counter()
+            self._free_bytes = self._store.data_dir.free_bytes()
             if self.disk_low != self._was_low:
                 self._was_low = self.disk_low
-                self._loop.call_soon_threadsafe(self._on_disk_turned, self._was_low)
+                self._loop.call_soon_threadsafe(self._events.disk_low, self._was_low, self._settings.min_free_bytes)
 
     def _save_if_due(self) -> None:
         elapsed = perf_counter() - self._last_save
@@ -234,36 +236,36 @@ class Committer:
             elapsed >= self._settings.checkpoint_seconds
             or self._store.unsaved_batches >= self._settings.checkpoint_batches
         )
-        if due and not self._saving and self._store.unsaved:
+        if due and not self._saver and self._store.unsaved:
             self._last_save = perf_counter()
-            self._saving = threading.Thread(target=self._save, args=[self._store.snapshot()], daemon=True)
-            self._saving.start()
+            self._saver = threading.Thread(target=self._save, args=[self._store.snapshot()], daemon=True)
+            self._saver.start()
 
-    def _save_the_rest(self) -> None:
-        if self._saving:
-            self._saving.join()
-        self._call_what_waits()  # how that one ended
+    def _save_at_the_end(self) -> None:
+        if self._saver:
+            self._saver.join()
+        self._run_waiting_calls()  # among them the result of that checkpoint
         if self._store.unsaved:
             self._save(self._store.snapshot())
-            self._call_what_waits()
+            self._run_waiting_calls()
 
-    def _call_what_waits(self) -> None:
+    def _run_waiting_calls(self) -> None:
         while not self._queue.empty():
             call = self._queue.get_nowait()
             assert callable(call)
             call()
 
     def _saved(self, snapshot: Snapshot, error: BaseException | None, seconds: float) -> None:
-        self._saving = None
-        self._measures.checkpoints["saved" if error is None else "failed"] += 1
-        self._measures.checkpoint_seconds.observe(seconds)
+        self._saver = None
+        self._own_metrics.checkpoints["saved" if error is None else "failed"] += 1
+        self._own_metrics.checkpoint_seconds.observe(seconds)
         if error is None:
             self._store.saved(snapshot)
             return
         if not isinstance(error, sqlite3.Error) or error.sqlite_errorcode & 0xFF not in _TRY_AGAIN:
             raise error
         self._store.not_saved(snapshot)
-        self._loop.call_soon_threadsafe(self._on_not_saved, error)
+        self._loop.call_soon_threadsafe(self._events.not_saved, error)
 
     # -- on the checkpoint's thread
 
@@ -277,5 +279,5 @@ class Committer:
         self._queue.put(lambda: self._saved(snapshot, outcome, perf_counter() - started))
 
 
-def _stopping() -> Refused:
+def _store_failed() -> Refused:
     return Refused("draining", "the store has failed and the collector is stopping")

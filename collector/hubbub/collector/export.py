@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hubbub.collector.storage.checkpoint import Key
+from hubbub.collector.storage.checkpoint import MetricEpoch
 from hubbub.collector.storage.counting import Cells
-from hubbub.collector.storage.data_dir import Folder
+from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.log import Damaged
 from hubbub.collector.storage.store import Store
 from hubbub.protocol.invalid import Invalid
@@ -15,13 +15,13 @@ from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import Wanted
 
 
-def select(store: Store, wanted: Wanted) -> dict[Key, Cells]:
+def select(store: Store, wanted: Wanted) -> dict[MetricEpoch, Cells]:
     """Copies of the counters wanted, with everything in them that has been acknowledged. On the store's thread."""
     store.fold()
     return {key: cells.copy() for key, cells in store.cells.items() if wanted.has(cells.metric, key[1])}
 
 
-def tallies(cells: Mapping[Key, Cells]) -> list[Tally]:
+def tallies(cells: Mapping[MetricEpoch, Cells]) -> list[Tally]:
     """One tally for each definition, by name; definitions that share a name stay apart."""
     metrics = {metric_hash: counted.metric for (metric_hash, _), counted in cells.items()}
     return [
@@ -32,10 +32,10 @@ def tallies(cells: Mapping[Key, Cells]) -> list[Tally]:
 
 def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> list[Tally]:
     """The tallies in the directory of a collector that is not running."""
-    folder = Folder(data, create=False)
+    data_dir = DataDir(data, create=False)
     try:
         try:
-            store = Store(folder, None, clock)
+            store = Store(data_dir, None, clock)
         except Damaged as error:
             raise Invalid([f"the log is damaged; restore a backup. {error}"]) from None
         try:
@@ -43,4 +43,4 @@ def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> list[Ta
         finally:
             store.close()
     finally:
-        folder.close()
+        data_dir.close()

@@ -20,13 +20,13 @@ from hubbub.protocol.wire import BATCH_ID, CRC, MEDIA_TYPE, MEDIA_TYPE_JSON, fro
 class Arrival:
     """A good batch on its way to the log: the packed message, and where things lie in it."""
 
-    __slots__ = ("entry", "layout", "message")
+    __slots__ = ("id_record", "layout", "message")
 
     def __init__(self, message: bytes, layout: Layout) -> None:
         self.message = message
         self.layout = layout
         # The crc covers all of the message, so it tells bodies apart that share an id.
-        self.entry = message[BATCH_ID] + message[CRC] + layout.closes_bytes
+        self.id_record = message[BATCH_ID] + message[CRC] + layout.closes_bytes
 
 
 class Intake:

@@ -21,11 +21,11 @@ from hubbub.protocol.refusal import Refused
 from hubbub.protocol.report import Batch, Block, Report
 from hubbub.protocol.wire import BATCH_ID, BODY_LENGTH, CRC, ENTRY_BYTES, HEADER_BYTES, NUM_BLOCKS, crc_of
 
-# What is kept of an accepted batch: its id, a mark that tells bodies apart, the day from which it may be forgotten.
+# What is kept of an accepted batch: its id, its crc (it tells bodies with one id apart), the day it may be forgotten.
 ID_BYTES = 16
-MARK_BYTES = 4
+CRC_BYTES = 4
 DAY_BYTES = 2
-RECORD_BYTES = ID_BYTES + MARK_BYTES + DAY_BYTES
+RECORD_BYTES = ID_BYTES + CRC_BYTES + DAY_BYTES
 _LAST_DAY = 0xFFFF
 _TABLES_REMEMBERED = 512
 _LARGEST_REMEMBERED = 1 << 16

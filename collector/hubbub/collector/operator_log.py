@@ -10,10 +10,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from typing import TextIO
+from typing import Literal, TextIO
+
+Level = Literal["info", "warning", "error"]
 
 
-class Notices:
+class OperatorLog:
     """Writes notices to one stream, each flushed at once."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.time) -> None:
@@ -21,22 +23,22 @@ class Notices:
         self._clock = clock
 
     def info(self, sentence: str, **fields: object) -> None:
-        self._say("info", sentence, fields)
+        self._write("info", sentence, fields)
 
     def warning(self, sentence: str, **fields: object) -> None:
-        self._say("warning", sentence, fields)
+        self._write("warning", sentence, fields)
 
     def error(self, sentence: str, **fields: object) -> None:
-        self._say("error", sentence, fields)
+        self._write("error", sentence, fields)
 
     def bug(self, error: BaseException) -> None:
         """An exception that should not be: where it came from, not what was in it, which may be someone's bytes."""
         places = [
             f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
         ]
-        self._say("error", "an internal error; please report it", {"type": type(error).__name__, "places": places})
+        self._write("error", "an internal error; please report it", {"type": type(error).__name__, "places": places})
 
-    def _say(self, level: str, sentence: str, fields: dict[str, object]) -> None:
+    def _write(self, level: Level, sentence: str, fields: dict[str, object]) -> None:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
         if self._stream.isatty():
             shown = "".join(f"  {name}={value}" for name, value in fields.items())

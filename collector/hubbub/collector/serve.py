@@ -11,53 +11,62 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.commit import Committer
+from hubbub.collector.http.aiohttp_check import check_answers, check_names
 from hubbub.collector.http.app import App
 from hubbub.collector.http.connections import Server
 from hubbub.collector.http.limits import Limits
 from hubbub.collector.http.tokens import Tokens, new_token
 from hubbub.collector.intake import Intake
-from hubbub.collector.metrics import Measures
-from hubbub.collector.operator_log import Notices
+from hubbub.collector.metrics import CollectorMetrics
+from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.settings import Settings
-from hubbub.collector.storage.checkpoint import Key
-from hubbub.collector.storage.data_dir import Folder
-from hubbub.collector.storage.log import Damaged, Full
+from hubbub.collector.storage.checkpoint import MetricEpoch
+from hubbub.collector.storage.data_dir import DataDir
+from hubbub.collector.storage.log import Damaged, DiskFull
 from hubbub.collector.storage.store import Store
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
 
-FAILED = 1
-_LAST_SECOND = 1.0
+_STORE_FAILED = 1  # exit status
+_SHUTDOWN_SECONDS = 1.0  # for what aiohttp itself still has to close, once all requests are answered
 
 
 def serve(settings: Settings, say: Callable[[str], None] = print, clock: Callable[[], float] = time.time) -> int:
     """Run a collector until it is told to stop. Raises `Invalid` or OSError at once if it cannot start."""
+    check_aiohttp()
     catalog = Catalog.load(settings.metrics, settings.older_metrics)
     context = tls_context(settings)
-    folder = Folder(settings.data)
+    data_dir = DataDir(settings.data)
     try:
         try:
-            store = Store(folder, catalog, clock, settings.segment_bytes)
+            store = Store(data_dir, catalog, clock, settings.segment_bytes)
         except Damaged as error:
             raise Invalid([f"the log is damaged; restore a backup. {error}"]) from None
-        except Full as error:
+        except DiskFull as error:
             raise Invalid([f"{settings.data}: {error}"]) from None
-        if not folder.tokens.exists():
-            say(f"Read token, shown this once:  {new_token(folder.tokens, 'read', 'first')}")
-        tokens = Tokens(folder.tokens)
-        with _best_loop() as runner:
+        if not data_dir.tokens.exists():
+            say(f"Read token, shown this once:  {new_token(data_dir.tokens, 'read', 'first')}")
+        tokens = Tokens(data_dir.tokens)
+        with _event_loop() as runner:
             return runner.run(_serve(settings, catalog, store, tokens, context, say, clock))
     finally:
-        folder.close()
+        data_dir.close()
 
 
-def _best_loop() -> asyncio.Runner:
+def check_aiohttp() -> None:
+    """Raise `Invalid` if the installed aiohttp is not one the collector works with."""
+    check_names()
+    with _event_loop() as runner:
+        runner.run(check_answers())
+
+
+def _event_loop() -> asyncio.Runner:
+    """uvloop's where it is installed, for it costs less for each request; else Python's own."""
     try:
         import uvloop
     except ImportError:
@@ -86,35 +95,11 @@ async def _serve(
     say: Callable[[str], None],
     clock: Callable[[], float],
 ) -> int:
-    notices = Notices()
-    measures = Measures()
-    stop = asyncio.Event()
-    failures: list[BaseException] = []
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(notices, context))
-
-    def failed(error: BaseException) -> None:
-        failures.append(error)
-        stop.set()
-
-    def purged(keys: list[Key]) -> None:
-        for metric_hash, epoch in keys:
-            metric = store.definitions[metric_hash]
-            notices.info(
-                "counts purged, their retention is over", metric=metric.name, epoch=epoch_text(metric.every, epoch)
-            )
-
-    def not_saved(error: BaseException) -> None:
-        notices.warning("the checkpoint could not be written and will be tried again", error=str(error))
-
-    def disk_turned(low: bool) -> None:
-        if low:
-            notices.warning("the disk is nearly full; batches are refused", min_free_bytes=settings.min_free_bytes)
-        else:
-            notices.info("the disk has room again")
-
-    committer = Committer(
-        store, settings, measures, failed=failed, purged=purged, not_saved=not_saved, disk_turned=disk_turned
-    )
+    operator_log = OperatorLog()
+    own_metrics = CollectorMetrics()
+    events = _Events(operator_log, store)
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(operator_log, context))
+    committer = Committer(store, settings, own_metrics, events)
     app = App(
         settings,
         catalog.registry,
@@ -123,29 +108,59 @@ async def _serve(
         committer,
         Limits(settings.sender_rate, settings.sender_burst, time.monotonic),
         tokens,
-        measures,
-        notices,
+        own_metrics,
+        operator_log,
     )
-    _settle_memory()
+    _tune_garbage_collector()
     runner, port = await _listen(app, settings, context)
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, events.stop.set)
     for line in _greeting(settings, port, tls=context is not None):
         say(line)
-    notices.info("collecting", app=catalog.registry.app, metrics=len(catalog.metrics), port=port)
-    await stop.wait()
-    notices.info("stopping")
+    operator_log.info("collecting", app=catalog.registry.app, metrics=len(catalog.metrics), port=port)
+    await events.stop.wait()
+    operator_log.info("stopping")
     app.draining = True
     await _finish_requests(runner, settings.drain_seconds)
     await committer.drain()
     store.close()
-    if failures:
-        notices.error(
-            "the store failed; nothing acknowledged is lost", error=f"{type(failures[0]).__name__}: {failures[0]}"
-        )
-        return FAILED
-    notices.info("stopped", reports=measures.reports)
+    if events.failure is not None:
+        error = f"{type(events.failure).__name__}: {events.failure}"
+        operator_log.error("the store failed; nothing acknowledged is lost", error=error)
+        return _STORE_FAILED
+    operator_log.info("stopped", reports=own_metrics.reports)
     return 0
+
+
+class _Events:
+    """What the committer reports: written to the operator's log; the loss of the store stops the process."""
+
+    def __init__(self, operator_log: OperatorLog, store: Store) -> None:
+        self._operator_log = operator_log
+        self._store = store
+        self.stop = asyncio.Event()
+        self.failure: BaseException | None = None
+
+    def failed(self, error: BaseException) -> None:
+        self.failure = error
+        self.stop.set()
+
+    def purged(self, keys: list[MetricEpoch]) -> None:
+        for metric_hash, epoch in keys:
+            metric = self._store.definitions[metric_hash]
+            self._operator_log.info(
+                "counts purged, their retention is over", metric=metric.name, epoch=epoch_text(metric.every, epoch)
+            )
+
+    def not_saved(self, error: BaseException) -> None:
+        self._operator_log.warning("the checkpoint could not be written and will be tried again", error=str(error))
+
+    def disk_low(self, low: bool, min_free_bytes: int) -> None:
+        if low:
+            words = "the disk is nearly full; batches are refused"
+            self._operator_log.warning(words, min_free_bytes=min_free_bytes)
+        else:
+            self._operator_log.info("the disk has room again")
 
 
 async def _finish_requests(runner: web.ServerRunner, seconds: float) -> None:
@@ -167,7 +182,7 @@ async def _finish_requests(runner: web.ServerRunner, seconds: float) -> None:
 async def _listen(app: App, settings: Settings, context: ssl.SSLContext | None) -> tuple[web.ServerRunner, int]:
     _allow_many_files()
     server = Server(app.handle, settings.max_connections, settings.request_seconds)
-    runner = web.ServerRunner(server, shutdown_timeout=_LAST_SECOND)
+    runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context, backlog=1024)
     await site.start()
@@ -175,11 +190,11 @@ async def _listen(app: App, settings: Settings, context: ssl.SSLContext | None) 
     return runner, port
 
 
-def _loop_error(notices: Notices, context: dict[str, Any]) -> None:
+def _loop_error(operator_log: OperatorLog, context: dict[str, object]) -> None:
     """What the event loop complains of. Broken connections are not worth a line, and theirs would have addresses."""
     error = context.get("exception")
     if isinstance(error, BaseException) and not isinstance(error, OSError):
-        notices.bug(error)
+        operator_log.bug(error)
 
 
 def _allow_many_files() -> None:
@@ -188,8 +203,8 @@ def _allow_many_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _settle_memory() -> None:
-    """What has been loaded stays; the garbage collector need not walk it again and again."""
+def _tune_garbage_collector() -> None:
+    """What has been loaded stays: the garbage collector need not look through it again and again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

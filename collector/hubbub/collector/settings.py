@@ -22,40 +22,38 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 class Settings:
     """All there is to set. Checked at birth."""
 
-    metrics: Path = field(metadata={"words": "the registry to count, a metrics.toml"})
-    data: Path = field(
-        default=Path("hubbub-data"), metadata={"words": "where counts are kept; made if it is not there"}
-    )
+    metrics: Path = field(metadata={"help": "the registry to count, a metrics.toml"})
+    data: Path = field(default=Path("hubbub-data"), metadata={"help": "where counts are kept; made if it is not there"})
     older_metrics: Path | None = field(
-        default=None, metadata={"words": "a folder of earlier metrics.toml files that are still counted"}
+        default=None, metadata={"help": "a folder of earlier metrics.toml files that are still counted"}
     )
-    host: str = field(default="127.0.0.1", metadata={"words": "the address to listen on"})
-    port: int = field(default=8787, metadata={"words": "the port to listen on; 0 takes a free one"})
+    host: str = field(default="127.0.0.1", metadata={"help": "the address to listen on"})
+    port: int = field(default=8787, metadata={"help": "the port to listen on; 0 takes a free one"})
     tls_certificate: Path | None = field(
-        default=None, metadata={"words": "a certificate chain in PEM; with it the collector speaks TLS"}
+        default=None, metadata={"help": "a certificate chain in PEM; with it the collector speaks TLS"}
     )
-    tls_key: Path | None = field(default=None, metadata={"words": "the key of the certificate in PEM"})
-    proxies: tuple[Network, ...] = field(default=(), metadata={"words": "networks whose X-Forwarded-For is believed"})
-    origins: tuple[str, ...] = field(default=(), metadata={"words": "web origins that may send from a browser"})
-    sender_rate: float = field(default=20.0, metadata={"words": "requests a second that one sender may keep up"})
-    sender_burst: int = field(default=200, metadata={"words": "requests that one sender may make at once"})
-    max_batch_bytes: int = field(default=256 << 10, metadata={"words": "the largest batch of an install, inflated"})
-    max_relay_bytes: int = field(default=8 << 20, metadata={"words": "the largest batch of a relay, inflated"})
-    max_queue_batches: int = field(default=20_000, metadata={"words": "batches that may wait to be written"})
-    max_queue_bytes: int = field(default=256 << 20, metadata={"words": "bytes that may wait to be written"})
-    max_reading_bytes: int = field(default=256 << 20, metadata={"words": "bytes of bodies that may be half read"})
-    max_connections: int = field(default=10_000, metadata={"words": "connections open at once"})
+    tls_key: Path | None = field(default=None, metadata={"help": "the key of the certificate in PEM"})
+    proxies: tuple[Network, ...] = field(default=(), metadata={"help": "networks whose X-Forwarded-For is believed"})
+    origins: tuple[str, ...] = field(default=(), metadata={"help": "web origins that may send from a browser"})
+    sender_rate: float = field(default=20.0, metadata={"help": "requests a second that one sender may keep up"})
+    sender_burst: int = field(default=200, metadata={"help": "requests that one sender may make at once"})
+    max_batch_bytes: int = field(default=256 << 10, metadata={"help": "the largest batch of an install, inflated"})
+    max_relay_bytes: int = field(default=8 << 20, metadata={"help": "the largest batch of a relay, inflated"})
+    max_queue_batches: int = field(default=20_000, metadata={"help": "batches that may wait to be written"})
+    max_queue_bytes: int = field(default=256 << 20, metadata={"help": "bytes that may wait to be written"})
+    max_reading_bytes: int = field(default=256 << 20, metadata={"help": "bytes of bodies that may be half read"})
+    max_connections: int = field(default=10_000, metadata={"help": "connections open at once"})
     request_seconds: float = field(
-        default=30.0, metadata={"words": "how long a request may take to arrive; how long an idle connection lives"}
+        default=30.0, metadata={"help": "how long a request may take to arrive; how long an idle connection lives"}
     )
-    drain_seconds: float = field(default=5.0, metadata={"words": "how long answers may take once told to stop"})
-    min_free_bytes: int = field(default=256 << 20, metadata={"words": "free space below which batches are refused"})
-    segment_bytes: int = field(default=64 << 20, metadata={"words": "the size of a log segment"})
+    drain_seconds: float = field(default=5.0, metadata={"help": "how long answers may take once told to stop"})
+    min_free_bytes: int = field(default=256 << 20, metadata={"help": "free space below which batches are refused"})
+    segment_bytes: int = field(default=64 << 20, metadata={"help": "the size of a log segment"})
     checkpoint_seconds: float = field(
-        default=30.0, metadata={"words": "the longest time between checkpoints while there is news"}
+        default=30.0, metadata={"help": "the longest time between checkpoints while there is news"}
     )
     checkpoint_batches: int = field(
-        default=100_000, metadata={"words": "batches after which a checkpoint is made earlier"}
+        default=100_000, metadata={"help": "batches after which a checkpoint is made earlier"}
     )
 
     def __post_init__(self) -> None:
@@ -101,9 +99,9 @@ def read_settings(flags: Mapping[str, str | None], environment: Mapping[str, str
 
 
 def _layered(
-    flags: Mapping[str, str | None], environment: Mapping[str, str], config: Mapping[str, Any]
-) -> dict[str, tuple[Any, str]]:
-    found: dict[str, tuple[Any, str]] = {name: (raw, f"config file: {name}") for name, raw in config.items()}
+    flags: Mapping[str, str | None], environment: Mapping[str, str], config: Mapping[str, object]
+) -> dict[str, tuple[object, str]]:
+    found: dict[str, tuple[object, str]] = {name: (raw, f"config file: {name}") for name, raw in config.items()}
     for name in _READERS:
         variable = PREFIX + name.upper()
         if variable in environment:
@@ -114,7 +112,7 @@ def _layered(
     return found
 
 
-def _read_config(path: Path | None) -> dict[str, Any]:
+def _read_config(path: Path | None) -> dict[str, object]:
     if path is None:
         return {}
     try:
@@ -123,7 +121,7 @@ def _read_config(path: Path | None) -> dict[str, Any]:
         raise Invalid([f"{path}: not TOML: {error}"]) from None
 
 
-def _whole(raw: Any) -> int:
+def _whole(raw: object) -> int:
     if isinstance(raw, bool) or not isinstance(raw, int | str):
         raise ValueError(f"must be a whole number, got {raw!r}")
     try:
@@ -132,39 +130,41 @@ def _whole(raw: Any) -> int:
         raise ValueError(f"must be a whole number, got {raw!r}") from None
 
 
-def _number(raw: Any) -> float:
+def _number(raw: object) -> float:
     try:
+        if not isinstance(raw, int | float | str):
+            raise ValueError
         return float(raw)
-    except (TypeError, ValueError):
+    except ValueError:
         raise ValueError(f"must be a number, got {raw!r}") from None
 
 
-def _text(raw: Any) -> str:
+def _text(raw: object) -> str:
     if not isinstance(raw, str) or not raw:
         raise ValueError(f"must be a text, got {raw!r}")
     return raw
 
 
-def _path(raw: Any) -> Path:
+def _path(raw: object) -> Path:
     return Path(_text(raw))
 
 
-def _list(raw: Any) -> list[str]:
+def _list(raw: object) -> list[str]:
     items = raw.split(",") if isinstance(raw, str) else raw
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
         raise ValueError(f"must be a list of texts, got {raw!r}")
     return [item.strip() for item in items if item.strip()]
 
 
-def _origins(raw: Any) -> tuple[str, ...]:
+def _origins(raw: object) -> tuple[str, ...]:
     return tuple(_list(raw))
 
 
-def _networks(raw: Any) -> tuple[Network, ...]:
+def _networks(raw: object) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(item) for item in _list(raw))
 
 
-_BY_TYPE: dict[str, tuple[Callable[[Any], Any], str]] = {
+_BY_TYPE: dict[str, tuple[Callable[[object], object], str]] = {
     "Path": (_path, "PATH"),
     "Path | None": (_path, "PATH"),
     "str": (_text, "TEXT"),
@@ -174,6 +174,6 @@ _BY_TYPE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "tuple[str, ...]": (_origins, "A,B"),
 }
 _READERS = {item.name: _BY_TYPE[str(item.type)][0] for item in fields(Settings)}
-FORMS = {item.name: _BY_TYPE[str(item.type)][1] for item in fields(Settings)}
-WORDS: dict[str, str] = {item.name: item.metadata["words"] for item in fields(Settings)}
-DEFAULTS: dict[str, Any] = {item.name: item.default for item in fields(Settings)}
+METAVARS = {item.name: _BY_TYPE[str(item.type)][1] for item in fields(Settings)}
+HELP: dict[str, str] = {item.name: item.metadata["help"] for item in fields(Settings)}
+DEFAULTS: dict[str, object] = {item.name: item.default for item in fields(Settings)}

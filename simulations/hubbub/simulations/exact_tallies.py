@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from hubbub.analysis.estimation.hashing import Positions
 from hubbub.protocol.channel import Channel, KaryChannel
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Shape
 from hubbub.protocol.tally import Counts, Tally
+from hubbub.simulations.kinds import kind_of
 
 Array = npt.NDArray[np.int64]
 
@@ -69,30 +69,7 @@ def ones_of(shape: Shape, by_cohort: Array, positions: Positions | None = None) 
     The columns of `by_cohort` are the answers: a flag's no and yes (a mean's low and high end), a choice's categories,
     a histogram's buckets, a range's leaves, the strings whose `positions` are given. Further columns are `absent`.
     """
-    match shape:
-        case Flag() | Mean():
-            return [by_cohort[0, 1:2]]
-        case Choice():
-            return [by_cohort[0]]
-        case String():
-            assert positions is not None
-            return [_string_ones(shape, c, row, positions) for c, row in enumerate(by_cohort)]
-        case Histogram():
-            asked = [[shape.bucket(c, i) for i in range(shape.buckets_per_report)] for c in range(shape.num_cohorts)]
-            return [row[buckets] for row, buckets in zip(by_cohort, asked, strict=True)]
-        case Range():
-            leaves = by_cohort[:, : shape.num_leaves]
-            return [row.reshape(shape.width(c), -1).sum(axis=1) for c, row in enumerate(leaves)]
-    raise AssertionError(f"no counts are known for a {shape.kind}")
-
-
-def _string_ones(shape: String, cohort: int, row: Array, positions: Positions) -> Array:
-    held = row[: positions.shape[1]].astype(np.float64)
-    where = positions[cohort * shape.num_hashes : (cohort + 1) * shape.num_hashes]
-    ones = np.zeros(max(shape.num_bits, 2))  # a single bit is set where the position is 0
-    for bit in where:
-        ones += np.bincount(bit, weights=held, minlength=len(ones))
-    return ones[: shape.num_bits].astype(np.int64)
+    return kind_of(shape).ones(by_cohort, positions)
 
 
 def _sample(

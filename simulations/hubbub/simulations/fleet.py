@@ -1,38 +1,115 @@
-"""Thousands of installs through the real client, over HTTP, on a virtual clock.
+"""The life of one install through the real client, on a virtual clock; and thousands of them, over HTTP.
 
 Each install has a state directory of its own, agrees, lives through some epochs in a few milliseconds and sends what a
-real one would have sent: nothing here knows how answers are noised. Processes share the work.
+real one would have sent: nothing here knows how answers are noised. Processes share the work of a fleet.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
 import signal
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
-from hubbub.client import Client, Registry, upload
+from hubbub.client import Answer, Client, Registry, Transport
 from hubbub.client.respond import Random as RandomBytes
+from hubbub.client.upload import attempt
+from hubbub.client.upload import post as post_by_http
 from hubbub.protocol.cadence import epoch_of, epoch_start
-from hubbub.protocol.report import BATCH_ID_BYTES
-from hubbub.simulations.population import Crowd
+from hubbub.protocol.wire import BATCH_ID
+from hubbub.simulations.people.histories import Crowd
 
-DAY = 86_400
 CHUNK = 20
 _MEMORY = Path("/dev/shm")  # noqa: S108  mkdtemp makes a directory of its own
-_ID = slice(8, 8 + BATCH_ID_BYTES)
+
+_ENVIRON = {"HUBBUB_MODE": "on"}
+"""Simulated installs are nobody's: no wish against telemetry in the environment around here is meant for them."""
+
+
+# --- one install --------------------------------------------------------------------------------------------------
+
+
+class Run(NamedTuple):
+    """The app is used, at one moment."""
+
+    moment: float
+    """Unix seconds."""
+    values: Mapping[str, Any]
+    """What is recorded, by metric; None stands for a metric that is left out."""
+    restarted: bool = False
+    """Whether the app was closed since the run before. One that stays open has run in the epochs between as well."""
+
+
+def run_install(
+    registry: Registry,
+    runs: Sequence[Run],
+    *,
+    agreed: float,
+    finished: float,
+    endpoint: str = "http://127.0.0.1:9",
+    post: Transport = post_by_http,
+    random: RandomBytes = os.urandom,
+) -> Counter[str]:
+    """One install's life: agree, record and send in each run, send once more when finished. What the client counted."""
+    now = agreed
+
+    def start() -> Client:
+        return Client(
+            registry,
+            endpoint=endpoint,
+            state_dir=directory,
+            background=False,
+            post=post,
+            environ=_ENVIRON,
+            clock=lambda: now,
+            send_delay=lambda span: 0.0,
+            random=random,
+        )
+
+    with tempfile.TemporaryDirectory(prefix="hubbub-install-", dir=_MEMORY if _MEMORY.is_dir() else None) as directory:
+        client = start()
+        client.consent(True)
+        for run in runs:
+            if run.restarted:
+                client.close()
+            now = run.moment
+            if run.restarted:
+                client = start()
+            for name, value in run.values.items():
+                if value is not None:
+                    client.record(name, value)
+            client.flush()
+        now = finished
+        client.flush()
+        counts = Counter(client.status().counts)
+        client.close()
+    return counts
+
+
+def keep_in(messages: list[bytes]) -> Transport:
+    """A transport that keeps every message and acknowledges it as a collector would; nothing reaches a network."""
+
+    def post(endpoint: str, body: bytes, timeout: float, /) -> Answer:
+        messages.append(body)
+        return Answer(200, json.dumps({"status": "stored", "batch_id": body[BATCH_ID].hex()}).encode())
+
+    return post
+
+
+# --- a fleet ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Voyage:
+class FleetRun:
     """What a fleet does: whose registry, to which collector, from the epoch of which moment on, one run in each."""
 
     source: str
@@ -54,95 +131,77 @@ class Voyage:
         return os.urandom if self.seed is None else Random(f"{self.seed} {install}").randbytes
 
 
-def run_fleet(voyage: Voyage, installs: int, processes: int) -> Iterator[Counter[str]]:
-    """Sail the whole fleet; yields what each group of installs has counted, as groups come home."""
+def run_fleet(fleet: FleetRun, installs: int, processes: int) -> Iterator[Counter[str]]:
+    """Run the whole fleet; yields what each group of installs has counted, as groups are finished."""
     groups = [range(first, min(first + CHUNK, installs)) for first in range(0, installs, CHUNK)]
     context = get_context("spawn")  # a forked child would share what a process must own
     with ProcessPoolExecutor(processes, context, initializer=_leave_interrupts_to_the_parent) as pool:
         try:
-            waiting = [pool.submit(sail, voyage, group) for group in groups]
+            waiting = [pool.submit(run_group, fleet, group) for group in groups]
             for done in as_completed(waiting):
                 yield done.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def sail(voyage: Voyage, installs: range) -> Counter[str]:
+def run_group(fleet: FleetRun, installs: range) -> Counter[str]:
     """Let these installs live, one after the other, and say what they counted."""
-    os.environ["HUBBUB_MODE"] = "on"  # simulated people have agreed, and nobody else's state is touched
-    for name in ("DO_NOT_TRACK", "HUBBUB_STATE"):
-        os.environ.pop(name, None)
-    crowd = _crowd_of(voyage)
-    registry = Registry.parse(voyage.source)
+    crowd = _crowd_of(fleet)
+    registry = Registry.parse(fleet.source)
     counts: Counter[str] = Counter()
-    home = Path(tempfile.mkdtemp(prefix="hubbub-fleet-", dir=_MEMORY if _MEMORY.is_dir() else None))
-    try:
-        for install in installs:
-            resend = voyage.resend_every > 0 and install % voyage.resend_every == 0
-            runs, random = crowd.of_install(install), voyage.random(install)
-            counts += live(registry, voyage, home / str(install), runs, resend, random)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    for install in installs:
+        resend = fleet.resend_every > 0 and install % fleet.resend_every == 0
+        values, random = crowd.of_install(install), fleet.random(install)
+        counts += run_member(registry, fleet, values, resend=resend, random=random)
     return counts
 
 
-def live(
+def run_member(
     registry: Registry,
-    voyage: Voyage,
-    home: Path,
-    runs: Sequence[Mapping[str, Any] | None],
-    resend: bool,
+    fleet: FleetRun,
+    values: Sequence[Mapping[str, Any] | None],
+    *,
+    resend: bool = False,
+    post: Transport = post_by_http,
     random: RandomBytes = os.urandom,
 ) -> Counter[str]:
-    """One install's life: agree before the first run, record and send in each, send once more after the last."""
-    numbers = [number for number, values in enumerate(runs) if values is not None]
+    """One install of a fleet: what it records in each epoch, None where it does not run. It agrees in the epoch before
+    its first, and is finished in the one after its last."""
+    numbers = [number for number, recorded in enumerate(values) if recorded is not None]
     if not numbers:
         return Counter()
-    now = [voyage.moment(numbers[0] - 1)]
+    runs = [
+        Run(fleet.moment(number), values[number] or {}, restarted=number > before + 1)
+        for before, number in pairwise([numbers[0] - 1, *numbers])
+    ]
+    sent: list[bytes] = []
 
-    def start() -> Client:
-        return Client(
-            registry,
-            endpoint=voyage.endpoint,
-            state_dir=home,
-            background=False,
-            clock=lambda: now[0],
-            send_delay=lambda span: 0.0,
-            random=random,
-        )
+    def post_and_remember(endpoint: str, body: bytes, timeout: float, /) -> Answer:
+        sent.append(body)
+        return post(endpoint, body, timeout)
 
-    client = start()
-    client.consent(True)
-    last = numbers[0] - 1
-    for number in numbers:
-        if number > last + 1:  # an app that stays open has run in between; this one was closed
-            client.close()
-        now[0] = voyage.moment(number)
-        if number > last + 1:
-            client = start()
-        for name, value in (runs[number] or {}).items():
-            if value is not None:
-                client.record(name, value)
-        client.flush()
-        last = number
-    now[0] = voyage.moment(last + 1)
-    waiting = [message.body for message in client.preview() if message.body]
-    client.flush()
-    counts = Counter(client.status().counts)
-    if resend and waiting:
-        upload.post(voyage.endpoint, waiting[-1], waiting[-1][_ID], timeout=10.0)
-    client.close()
+    counts = run_install(
+        registry,
+        runs,
+        agreed=fleet.moment(numbers[0] - 1),
+        finished=fleet.moment(numbers[-1] + 1),
+        endpoint=fleet.endpoint,
+        post=post_and_remember,
+        random=random,
+    )
+    if resend and sent:
+        attempt(post, fleet.endpoint, sent[-1], sent[-1][BATCH_ID], timeout=10.0)
     return counts
 
 
 _crowds: dict[tuple[str, float], Crowd] = {}
 
 
-def _crowd_of(voyage: Voyage) -> Crowd:
+def _crowd_of(fleet: FleetRun) -> Crowd:
     """Drawn once per process, from the seed."""
-    key = (voyage.endpoint, voyage.start)
+    key = (fleet.endpoint, fleet.start)
     if key not in _crowds:
-        _crowds[key] = voyage.make_crowd()
+        _crowds[key] = fleet.make_crowd()
     return _crowds[key]
 
 

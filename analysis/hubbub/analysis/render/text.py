@@ -153,16 +153,23 @@ def html_table(decoding: Decoding, most: int = SHOWN) -> str:
 
 
 def text_table(
-    header: Sequence[str], rows: Iterable[Sequence[str]], *, left: Collection[int] = (0,), longest: int = 40
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    left: Collection[int] = (0,),
+    longest: int = 40,
+    widths: Sequence[int] = (),
+    gap: str = "  ",
 ) -> list[str]:
     """A line for the header and for each row: columns side by side, those of `left` to the left, numbers to the right.
 
-    A cell may hold anything: what is longer than `longest` is cut, and a terminal gets no control characters.
+    A cell may hold anything: what is longer than `longest` is cut, and a terminal gets no control characters. Columns
+    are as wide as their widest cell, unless `widths` say so beforehand: for a table that is written as it grows.
     """
     printed = [[_printable(cell, longest) for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[i]) for row in printed) for i in range(len(header))]
+    widths = widths or [max(len(row[i]) for row in printed) for i in range(len(header))]
     return [
-        "  ".join(
+        gap.join(
             cell.ljust(width) if i in left else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()

@@ -2,7 +2,7 @@
 
 Nearly all answers of a collector are this one, and aiohttp's general response, with headers that anything may have
 changed, costs more than counting the batch. This object has the three members that aiohttp's protocol asks of a
-response, and hands finished bytes to the transport.
+response, and hands finished bytes to the transport. That aiohttp asks no more is checked at the start: `aiohttp_check`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from aiohttp import web
 
 from hubbub.collector.storage.store import Verdict
 
-_BODIES = {verdict: f'{{"status": "{verdict.value}", "batch_id": "'.encode() for verdict in Verdict}
+_BODIES = {verdict: f'{{"status": "{verdict}", "batch_id": "'.encode() for verdict in Verdict}
 _END = b'"}'
 _ID_DIGITS = 32
 
 
 class Acknowledgements:
-    """Makes them; keeps the part that changes only every second."""
+    """Makes these answers; keeps the part of them that changes only every second."""
 
     def __init__(self) -> None:
         self._second = 0
@@ -33,7 +33,7 @@ class Acknowledgements:
         if second != self._second:
             self._second = second
             self._heads = {verdict: _head(body, second) + body for verdict, body in _BODIES.items()}
-        return cast(web.StreamResponse, _Written(self._heads[verdict] + batch_id.hex().encode() + _END))
+        return cast(web.StreamResponse, FinishedResponse(self._heads[verdict] + batch_id.hex().encode() + _END))
 
 
 def body(verdict: Verdict, batch_id: bytes) -> bytes:
@@ -49,7 +49,9 @@ def _head(body: bytes, second: int) -> bytes:
     ).encode()
 
 
-class _Written:
+class FinishedResponse:
+    """An answer whose bytes, headers and all, are written already."""
+
     __slots__ = ("_data",)
 
     keep_alive = True

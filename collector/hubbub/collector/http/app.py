@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from urllib.parse import parse_qs
 
 from aiohttp import HttpVersion11, web
@@ -16,14 +16,14 @@ from aiohttp import HttpVersion11, web
 from hubbub.collector.commit import Committer
 from hubbub.collector.export import select, tallies
 from hubbub.collector.http.acknowledgement import Acknowledgements
-from hubbub.collector.http.acknowledgement import body as body_of
-from hubbub.collector.http.connections import Connection
+from hubbub.collector.http.acknowledgement import body as acknowledgement_body
+from hubbub.collector.http.connections import Connection, Handler
 from hubbub.collector.http.limits import Limits, address_behind, retry_after
 from hubbub.collector.http.openapi import document
-from hubbub.collector.http.tokens import Tokens
+from hubbub.collector.http.tokens import Role, Tokens
 from hubbub.collector.intake import Intake, inflate
-from hubbub.collector.metrics import Measures
-from hubbub.collector.operator_log import Notices
+from hubbub.collector.metrics import CollectorMetrics
+from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.settings import Settings
 from hubbub.collector.storage.store import Store, Verdict
 from hubbub.protocol.invalid import Invalid
@@ -34,8 +34,6 @@ from hubbub.protocol.tally_files import Wanted, tallies_to_json
 from hubbub.protocol.wire import BATCH_ID
 
 _JSON = "application/json"
-
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Problem(Exception):
@@ -61,8 +59,8 @@ class App:
         committer: Committer,
         limits: Limits,
         tokens: Tokens,
-        measures: Measures,
-        notices: Notices,
+        own_metrics: CollectorMetrics,
+        operator_log: OperatorLog,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -70,21 +68,21 @@ class App:
         self._committer = committer
         self._limits = limits
         self._tokens = tokens
-        self._measures = measures
-        self._notices = notices
-        self._registry = _registry_json(registry)
+        self._own_metrics = own_metrics
+        self._operator_log = operator_log
+        self._registry = _registry_document(registry)
         self._acknowledgements = Acknowledgements()
         self._reading_bytes = 0
         self.draining = False
         self._routes: dict[str, dict[str, Handler]] = {
-            "/v1/reports": {"POST": self._reports, "OPTIONS": self._preflight},
-            "/v1/relay": {"POST": self._relay},
-            "/v1/tallies": {"GET": self._tallies},
-            "/v1/metrics": {"GET": self._metrics},
-            "/v1/openapi.json": {"GET": self._openapi},
-            "/metrics": {"GET": self._prometheus},
-            "/healthz": {"GET": self._healthz},
-            "/readyz": {"GET": self._readyz},
+            "/v1/reports": {"POST": self._post_reports, "OPTIONS": self._preflight},
+            "/v1/relay": {"POST": self._post_relay},
+            "/v1/tallies": {"GET": self._get_tallies},
+            "/v1/metrics": {"GET": self._get_metrics},
+            "/v1/openapi.json": {"GET": self._get_openapi},
+            "/metrics": {"GET": self._get_prometheus},
+            "/healthz": {"GET": self._get_healthz},
+            "/readyz": {"GET": self._get_readyz},
         }
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -100,8 +98,8 @@ class App:
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as error:  # noqa: BLE001  # a bug of ours; the client is told to come back
-            self._notices.bug(error)
-            self._measures.refused["internal"] += 1
+            self._operator_log.bug(error)
+            self._own_metrics.refused["internal"] += 1
             return _problem(Problem(500, "Internal error", "something is wrong here, not with the request"))
         finally:
             connection.busy = False
@@ -120,16 +118,16 @@ class App:
 
     # -- writing
 
-    def _reports(self, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+    def _post_reports(self, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
         if not self._limits.allows(self._sender(request)):
             raise Refused("rate-limited", "too many requests from one sender")
-        return self._take(request, self._settings.max_batch_bytes, relayed=False)
+        return self._store_batch(request, self._settings.max_batch_bytes, relayed=False)
 
-    def _relay(self, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+    def _post_relay(self, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
         self._authorize(request, "relay")
-        return self._take(request, self._settings.max_relay_bytes, relayed=True)
+        return self._store_batch(request, self._settings.max_relay_bytes, relayed=True)
 
-    async def _take(self, request: web.BaseRequest, limit: int, relayed: bool) -> web.StreamResponse:
+    async def _store_batch(self, request: web.BaseRequest, limit: int, relayed: bool) -> web.StreamResponse:
         if self.draining:
             raise Refused("draining", "the collector is stopping")
         headers, content = request.headers, request.content
@@ -138,7 +136,7 @@ class App:
             if len(body) > limit:
                 raise _too_large(limit, len(body))
         else:
-            body = await self._slow_body(request, limit)
+            body = await self._body_still_arriving(request, limit)
         encoding = headers.get("Content-Encoding")
         if encoding is not None:
             body = inflate(body, encoding, limit)
@@ -149,16 +147,16 @@ class App:
         if verdict is Verdict.EPOCH_CLOSED:
             raise Refused("epoch-closed", "the epoch closed while the batch was on its way")
         if verdict is Verdict.STORED:
-            self._measures.stored += 1
-            self._measures.reports += arrival.layout.num_reports
+            self._own_metrics.stored += 1
+            self._own_metrics.reports += arrival.layout.num_reports
         else:
-            self._measures.duplicates += 1
+            self._own_metrics.duplicates += 1
         if request.version == HttpVersion11 and request.keep_alive and not self._settings.origins:
             return self._acknowledgements.answer(verdict, arrival.message[BATCH_ID])
-        answer = web.Response(body=body_of(verdict, arrival.message[BATCH_ID]), content_type=_JSON)
+        answer = web.Response(body=acknowledgement_body(verdict, arrival.message[BATCH_ID]), content_type=_JSON)
         return self._with_cors(request, answer) if self._settings.origins else answer
 
-    async def _slow_body(self, request: web.BaseRequest, limit: int) -> bytes:
+    async def _body_still_arriving(self, request: web.BaseRequest, limit: int) -> bytes:
         if request.content_length is not None and request.content_length > limit:
             raise _too_large(limit, request.content_length)
         parts: list[bytes] = []
@@ -179,7 +177,7 @@ class App:
         except TimeoutError:
             seconds = f"{self._settings.request_seconds:g}"
             raise Problem(408, "Too slow", f"a body must arrive within {seconds} seconds", Connection="close") from None
-        except Exception as error:  # noqa: BLE001  # whatever aiohttp says of chunks that are none
+        except Exception as error:  # noqa: BLE001  # aiohttp raises many kinds of error for broken chunks
             raise Refused("malformed", f"the body cannot be read: {type(error).__name__}") from None
         finally:
             self._reading_bytes -= size
@@ -213,7 +211,7 @@ class App:
 
     # -- reading
 
-    async def _tallies(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _get_tallies(self, request: web.BaseRequest) -> web.StreamResponse:
         self._authorize(request, "read")
         query = parse_qs(request.raw_path.partition("?")[2], keep_blank_values=True)
         unknown = sorted(query.keys() - {"metric", "from", "to"})
@@ -230,20 +228,20 @@ class App:
         text = await asyncio.to_thread(lambda: tallies_to_json(tallies(cells)))
         return web.Response(text=text, content_type=_JSON)
 
-    async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _get_metrics(self, request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=self._registry, content_type=_JSON)
 
-    async def _openapi(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _get_openapi(self, request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(text=json.dumps(document(), indent=1), content_type=_JSON)
 
-    async def _prometheus(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _get_prometheus(self, request: web.BaseRequest) -> web.StreamResponse:
         self._authorize(request, "read")
-        return web.Response(text=self._measures.text(self._committer.gauges()), content_type="text/plain")
+        return web.Response(text=self._own_metrics.text(self._committer.gauges()), content_type="text/plain")
 
-    async def _healthz(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _get_healthz(self, request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(text="ok\n")
 
-    async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _get_readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         if self.draining:
             raise Problem(503, "Not ready", "the collector is stopping")
         if self._committer.disk_low:
@@ -252,15 +250,15 @@ class App:
 
     # -- saying no
 
-    def _authorize(self, request: web.BaseRequest, role: str) -> None:
+    def _authorize(self, request: web.BaseRequest, role: Role) -> None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not self._tokens.allow(token.strip(), role):
-            self._measures.refused["unauthorized"] += 1
+            self._own_metrics.refused["unauthorized"] += 1
             detail = f"needs the header `Authorization: Bearer` with a token that may {role}; see `hubbub token new`"
             raise Problem(401, "Unauthorized", detail, WWW_Authenticate="Bearer")
 
     def _refusal(self, request: web.BaseRequest, refused: Refused) -> web.Response:
-        self._measures.refused[refused.reason] += 1
+        self._own_metrics.refused[refused.reason] += 1
         answer = web.Response(
             text=json.dumps(refused.to_json()), status=refused.status, content_type=PROBLEM_MEDIA_TYPE
         )
@@ -284,7 +282,7 @@ def _too_large(limit: int, size: int) -> Refused:
     return Refused("too-large", f"a body must have at most {limit} bytes, got {size}")
 
 
-def _registry_json(registry: Registry) -> bytes:
+def _registry_document(registry: Registry) -> bytes:
     """The public registry and its label: what is asked, for anyone to read."""
     answer = {
         "app": registry.app,

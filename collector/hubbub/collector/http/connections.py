@@ -1,30 +1,43 @@
-"""Connections: how many there may be, and who goes when there are too many.
+"""Connections: how many there may be, and which one is closed when there are too many.
 
 At the limit a new connection takes the place of the oldest that has no request under way, so that thousands of idle
 ones cannot shut out honest senders. A connection that does not bring a whole request in time is closed by aiohttp.
+
+No private attribute of aiohttp is used. What is used and not documented there is checked at the start: `aiohttp_check`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from itertools import islice
-from typing import Any
 
 from aiohttp import web
 
-_LOOKED_AT = 200
+_IDLE_LOOKED_FOR_AMONG = 200  # the oldest connections; more would make a flood of connections costly
+_LINGERING_SECONDS = 2.0  # how long the rest of a refused body is read, so that its sender sees the refusal
 _SILENT = logging.getLogger("hubbub.collector.silent")
 _SILENT.disabled = True  # aiohttp's own messages would have addresses in them
 
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
 
 class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
-    """One connection. `sender` is what its limit is kept under, while `sender_key` is in force."""
+    """One connection. `sender` is the name its rate limit is kept under, while `sender_key` is in force."""
 
     __slots__ = ("busy", "sender", "sender_key")
 
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
+    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop, idle_seconds: float) -> None:
+        super().__init__(
+            server,
+            loop=loop,
+            access_log=None,  # type: ignore[arg-type,unused-ignore]  # None is how it is turned off
+            logger=_SILENT,
+            keepalive_timeout=idle_seconds,
+            lingering_time=_LINGERING_SECONDS,
+            auto_decompress=False,  # the inflated size has a limit of its own
+        )
         self.busy = False
         self.sender = b""
         self.sender_key = b""
@@ -33,28 +46,29 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
 class Server(web.Server):  # type: ignore[type-arg,unused-ignore]
     """aiohttp's low-level server with a limit on connections and no log of requests."""
 
-    def __init__(self, handler: Any, limit: int, idle_seconds: float) -> None:
-        self._options: dict[str, Any] = {
-            "access_log": None,
-            "logger": _SILENT,
-            "keepalive_timeout": idle_seconds,
-            "lingering_time": 2.0,
-            "auto_decompress": False,  # the inflated size has a limit of its own
-        }
+    def __init__(self, handler: Handler, max_connections: int, idle_seconds: float) -> None:
         super().__init__(handler)
-        self._limit = limit
+        self._max_connections = max_connections
+        self._idle_seconds = idle_seconds
+        self._event_loop = asyncio.get_running_loop()
+        self._open: dict[web.RequestHandler, asyncio.Transport] = {}  # the oldest first
 
     def __call__(self) -> Connection:
-        return Connection(self, loop=self._loop, **self._options)
+        return Connection(self, self._event_loop, self._idle_seconds)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        if len(self._connections) >= self._limit:
-            idle = (other for other in islice(self._connections, _LOOKED_AT) if not getattr(other, "busy", True))
-            oldest = next(idle, None)
-            (transport if oldest is None else self._connections[oldest]).abort()
+        if len(self._open) >= self._max_connections:
+            oldest = islice(self._open.items(), _IDLE_LOOKED_FOR_AMONG)
+            idle = (its_transport for other, its_transport in oldest if not getattr(other, "busy", True))
+            next(idle, transport).abort()
+        self._open[handler] = transport
         super().connection_made(handler, transport)
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        self._open.pop(handler, None)
+        super().connection_lost(handler, exc)
 
     @property
     def busy(self) -> bool:
-        """Whether any connection has a request under way."""
-        return any(getattr(connection, "busy", False) for connection in self._connections)
+        """Whether any connection has a request under way; `connections` has those, too, whose sender has gone."""
+        return any(getattr(connection, "busy", False) for connection in self.connections)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hubbub.protocol.refusal import PROBLEM_MEDIA_TYPE, PROBLEM_PREFIX, STATUS
 from hubbub.protocol.wire import MEDIA_TYPE, MEDIA_TYPE_JSON
+
+Document = dict[str, object]
 
 _HEX = {"type": "string", "pattern": "^[0-9a-f]+$"}
 _ID = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 
 
-def document() -> dict[str, Any]:
+def document() -> Document:
     """OpenAPI 3.1."""
     return {
         "openapi": "3.1.0",
@@ -45,9 +45,9 @@ def document() -> dict[str, Any]:
     }
 
 
-def _post(summary: str, token: bool) -> dict[str, Any]:
+def _post(summary: str, token: bool) -> Document:
     statuses = sorted({*STATUS.values(), 408, 500, *([401] if token else [])})
-    operation: dict[str, Any] = {
+    operation: Document = {
         "summary": summary,
         "parameters": [
             {"name": "Content-Encoding", "in": "header", "schema": {"type": "string", "enum": ["gzip", "deflate"]}}
@@ -65,7 +65,7 @@ def _post(summary: str, token: bool) -> dict[str, Any]:
     return operation | ({"security": [{"token": []}]} if token else {})
 
 
-def _tallies() -> dict[str, Any]:
+def _tallies() -> Document:
     period = {"type": "string", "examples": ["2026-11-16", "2026-W47", "2026-11"]}
     return {
         "summary": "everything acknowledged so far, as tallies",
@@ -79,34 +79,32 @@ def _tallies() -> dict[str, Any]:
     }
 
 
-def _get(summary: str, schema: str | None) -> dict[str, Any]:
+def _get(summary: str, schema: str | None) -> Document:
     return {"summary": summary, "responses": {"200": _content(summary, "application/json", schema)} | _problems(500)}
 
 
-def _text(summary: str, token: bool = False) -> dict[str, Any]:
+def _text(summary: str, token: bool = False) -> Document:
     answer = {"description": summary, "content": {"text/plain": {"schema": {"type": "string"}}}}
-    operation: dict[str, Any] = {"summary": summary, "responses": {"200": answer} | _problems(500)}
-    if token:
-        operation["responses"] |= _problems(401)
-        operation["security"] = [{"token": []}]
-    return operation
+    statuses = (500, 401) if token else (500,)
+    operation: Document = {"summary": summary, "responses": {"200": answer} | _problems(*statuses)}
+    return operation | ({"security": [{"token": []}]} if token else {})
 
 
-def _ready() -> dict[str, Any]:
+def _ready() -> Document:
     answer = {"description": "taking batches", "content": {"text/plain": {"schema": {"type": "string"}}}}
     return {"responses": {"200": answer} | _problems(500, 503)}
 
 
-def _problems(*statuses: int) -> dict[str, Any]:
+def _problems(*statuses: int) -> Document:
     return {str(status): {"$ref": "#/components/responses/Problem"} for status in statuses}
 
 
-def _content(description: str, media_type: str, schema: str | None) -> dict[str, Any]:
-    described: dict[str, Any] = {"$ref": f"#/components/schemas/{schema}"} if schema else {"type": "object"}
+def _content(description: str, media_type: str, schema: str | None) -> Document:
+    described: Document = {"$ref": f"#/components/schemas/{schema}"} if schema else {"type": "object"}
     return {"description": description, "content": {media_type: {"schema": described}}}
 
 
-def _batch() -> dict[str, Any]:
+def _batch() -> Document:
     report = {
         "metric": {"type": "string"},
         "metric_hash": _ID,
@@ -123,11 +121,11 @@ def _batch() -> dict[str, Any]:
     )
 
 
-def _stored() -> dict[str, Any]:
+def _stored() -> Document:
     return _closed({"status": {"enum": ["stored", "duplicate"]}, "batch_id": _ID})
 
 
-def _problem_schema() -> dict[str, Any]:
+def _problem_schema() -> Document:
     types = [PROBLEM_PREFIX + reason for reason in STATUS]
     return _closed(
         {
@@ -139,7 +137,7 @@ def _problem_schema() -> dict[str, Any]:
     )
 
 
-def _tallies_schema() -> dict[str, Any]:
+def _tallies_schema() -> Document:
     counts = {"type": "array", "items": {"type": "integer", "minimum": 0}}
     epoch = _closed(
         {"epoch": {"type": "integer"}, "num_reports": counts, "bit_counts": {"type": "array", "items": counts}}
@@ -154,7 +152,7 @@ def _tallies_schema() -> dict[str, Any]:
     return _closed({"tallies": {"type": "array", "items": _closed(tally)}})
 
 
-def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+def _closed(properties: Document) -> Document:
     return {
         "type": "object",
         "properties": properties,

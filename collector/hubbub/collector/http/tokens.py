@@ -16,10 +16,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal, get_args
 
 from hubbub.protocol.invalid import Invalid
 
-ROLES = ("read", "relay")
+Role = Literal["read", "relay"]
+ROLES: tuple[Role, ...] = get_args(Role)
 _LOOK_SECONDS = 1.0
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LINE = re.compile(rf"({'|'.join(ROLES)}) ({_NAME.pattern}) ([0-9a-f]{{64}})")
@@ -34,7 +36,7 @@ class Tokens:
         self._hashes = _read(path)
         self._looked = clock()
 
-    def allow(self, token: str, role: str) -> bool:
+    def allow(self, token: str, role: Role) -> bool:
         """Whether this token may do this. Takes the same time whichever token comes close."""
         if self._clock() - self._looked >= _LOOK_SECONDS:
             self._looked = self._clock()
@@ -45,18 +47,19 @@ class Tokens:
         return any(matches)
 
 
-def _read(path: Path) -> dict[str, list[bytes]]:
-    hashes: dict[str, list[bytes]] = {role: [] for role in ROLES}
+def _read(path: Path) -> dict[Role, list[bytes]]:
+    hashes: dict[Role, list[bytes]] = {role: [] for role in ROLES}
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     for number, line in enumerate(text.splitlines(), 1):
         found = _LINE.fullmatch(line)
         if not found:
             raise Invalid([f"{path}: line {number} must be `read|relay NAME SHA256`"])
-        hashes[found[1]].append(bytes.fromhex(found[3]))
+        role: Role = "read" if found[1] == "read" else "relay"
+        hashes[role].append(bytes.fromhex(found[3]))
     return hashes
 
 
-def new_token(path: Path, role: str, name: str) -> str:
+def new_token(path: Path, role: Role, name: str) -> str:
     """Make a token, keep its hash, return it: the only time it can be seen."""
     if role not in ROLES:
         raise Invalid([f"role must be one of {', '.join(ROLES)}, got {role!r}"])

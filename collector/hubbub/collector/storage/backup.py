@@ -14,7 +14,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from hubbub.collector.storage.data_dir import Folder
+from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.log import Damaged, segments, sync_folder, whole_groups
 from hubbub.collector.storage.store import Store
 from hubbub.protocol.invalid import Invalid
@@ -31,7 +31,9 @@ def backup(data: Path, out: Path) -> int:
     unfinished = out.with_name(out.name + ".part")
     for _ in range(_ATTEMPTS):
         shutil.rmtree(unfinished, ignore_errors=True)
-        (unfinished / "log").mkdir(mode=0o700, parents=True)
+        unfinished.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (unfinished, unfinished / "log"):
+            folder.mkdir(mode=0o700)  # each by itself: `parents` would make the first with the mode that umask gives
         try:
             _copy_checkpoint(data / "store.sqlite", unfinished / "store.sqlite")
             _copy_log(data / "log", unfinished / "log")
@@ -94,15 +96,15 @@ def _copy(source: Path, out: Path) -> None:
 
 def _verify(data: Path) -> int:
     """Open it as a collector would; the number of reports counted."""
-    folder = Folder(data, create=False)
+    data_dir = DataDir(data, create=False)
     try:
-        store = Store(folder, None, time.time)
+        store = Store(data_dir, None, time.time)
         try:
             return sum(int(cells.num_reports.sum()) for cells in store.cells.values())
         finally:
             store.close()
     finally:
-        folder.close()
+        data_dir.close()
         (data / "lock").unlink()
 
 

@@ -13,15 +13,15 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hubbub.collector.message_layout import ID_BYTES, MARK_BYTES, RECORD_BYTES
+from hubbub.collector.message_layout import CRC_BYTES, ID_BYTES, RECORD_BYTES
 
-MARK = slice(ID_BYTES, ID_BYTES + MARK_BYTES)
+RECORD_CRC = slice(ID_BYTES, ID_BYTES + CRC_BYTES)
 _PER_BUCKET = 20
 _FIRST_BUCKETS = 64
 
 
-class Seen:
-    """A set of records: an id, a mark that tells bodies apart, a day. Found by id."""
+class BatchIds:
+    """A set of records: an id, the crc of the message it came with, the day it may be forgotten. Found by id."""
 
     def __init__(self) -> None:
         self._buckets = [bytearray() for _ in range(_FIRST_BUCKETS)]
@@ -34,9 +34,9 @@ class Seen:
     def __len__(self) -> int:
         return self._count
 
-    def claim(self, entry: bytes) -> bytes | None:
-        """Keep a record if its id is new. If not, keep nothing and return the mark that came with the id before."""
-        batch_id = entry[:ID_BYTES]
+    def claim(self, record: bytes) -> bytes | None:
+        """Keep a record if its id is new. If not, keep nothing and return the crc that came with the id before."""
+        batch_id = record[:ID_BYTES]
         number = hash(batch_id)
         index = number & (self._level - 1)  # as in `_index`, without the cost of a call
         bucket = self._buckets[index if index >= self._split else number & (2 * self._level - 1)]
@@ -44,18 +44,18 @@ class Seen:
         while at > 0 and at % RECORD_BYTES:  # a match across the border of two records is none
             at = bucket.find(batch_id, at + 1)
         if at >= 0:
-            return bytes(bucket[at + ID_BYTES : at + ID_BYTES + MARK_BYTES])
-        bucket += entry
+            return bytes(bucket[at + ID_BYTES : at + ID_BYTES + CRC_BYTES])
+        bucket += record
         self._count += 1
         if self._count > self._room:
             self._split_one()
         return None
 
-    def forget(self, entries: Iterable[bytes]) -> None:
+    def forget(self, records: Iterable[bytes]) -> None:
         """Undo claims, because their batches could not be written."""
-        for entry in entries:
-            bucket = self._buckets[self._index(entry[:ID_BYTES])]
-            at = next(at for at in range(0, len(bucket), RECORD_BYTES) if bucket.startswith(entry, at))
+        for record in records:
+            bucket = self._buckets[self._index(record[:ID_BYTES])]
+            at = next(at for at in range(0, len(bucket), RECORD_BYTES) if bucket.startswith(record, at))
             del bucket[at : at + RECORD_BYTES]
             self._count -= 1
 
@@ -90,8 +90,8 @@ class Seen:
         bit = self._level
         stay, move = bytearray(), bytearray()
         for at in range(0, len(bucket), RECORD_BYTES):
-            entry = bytes(bucket[at : at + RECORD_BYTES])
-            (move if hash(entry[:ID_BYTES]) & bit else stay).extend(entry)
+            record = bytes(bucket[at : at + RECORD_BYTES])
+            (move if hash(record[:ID_BYTES]) & bit else stay).extend(record)
         self._buckets[self._split] = stay
         self._buckets.append(move)
         self._room += _PER_BUCKET

@@ -1,6 +1,6 @@
 """The checkpoint: an SQLite file that says what had been counted when the log stood at one position.
 
-Counters, seen ids and that position change in one transaction, or not at all: that is what makes a replay count
+Counters, batch ids and that position change in one transaction, or not at all: that is what makes a replay count
 each batch once. Nothing in the file tells when a batch came, beyond its epoch: ids are sorted before they are written.
 """
 
@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hubbub.collector.message_layout import ID_BYTES, MARK_BYTES, RECORD_BYTES
+from hubbub.collector.message_layout import CRC_BYTES, ID_BYTES, RECORD_BYTES
 from hubbub.collector.storage.counting import Cells
-from hubbub.collector.storage.log import START, Position
+from hubbub.collector.storage.log import START, Position, other_version
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition, Metric
 
@@ -33,10 +33,10 @@ create table kept (metric_hash text, epoch integer, cohorts blob, vectors blob) 
 create index kept_by_epoch on kept (metric_hash, epoch);
 """
 _COUNTS = np.dtype("<i8")
-_KEPT_OF_RECORD = ID_BYTES + MARK_BYTES
+_ID_AND_CRC = ID_BYTES + CRC_BYTES
 _LONGEST_EPOCH_DAYS = {"day": 1, "week": 7, "month": 31, "once": 31}
 
-Key = tuple[str, int]
+MetricEpoch = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +45,22 @@ class Snapshot:
 
     position: Position
     day: int
-    cells: Mapping[Key, Cells]
+    cells: Mapping[MetricEpoch, Cells]
     ids: tuple[bytes, ...]
     sealed: Mapping[str, int]
-    kept: tuple[tuple[str, int, bytes, bytes], ...]
-    purged: tuple[Key, ...]
+    reports_to_keep: tuple[tuple[str, int, bytes, bytes], ...]
+    purged: tuple[MetricEpoch, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
-    """What a checkpoint holds. `ids` are lists of records as `Seen.load` takes them."""
+class SavedState:
+    """What a checkpoint holds. `ids` are lists of records as `BatchIds.load` takes them."""
 
     position: Position
     day: int
     definitions: Mapping[str, Definition]
     retention_days: Mapping[str, int]
-    cells: Mapping[Key, Cells]
+    cells: Mapping[MetricEpoch, Cells]
     ids: tuple[bytes, ...]
     sealed: Mapping[str, int]
 
@@ -69,25 +69,32 @@ class Checkpoint:
     """The file. One thread at a time uses it, not always the same."""
 
     def __init__(self, path: Path) -> None:
-        new = not path.exists()
-        if new:
+        if not path.exists():
             path.touch(mode=0o600)
         self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(path)
         except sqlite3.DatabaseError as error:
+            self._db.close()
             raise Invalid([f"{path}: must be a collector's checkpoint: {error}"]) from None
+        except Invalid:
+            self._db.close()
+            raise
 
     def _prepare(self, path: Path) -> None:
+        # First of all, before anything in the file is changed: is it ours, and of this version?
+        (version,) = self._db.execute("pragma user_version").fetchone()
+        (tables,) = self._db.execute("select count(*) from sqlite_master").fetchone()
+        if version == 0 and tables:
+            raise Invalid([f"{path}: must be a collector's checkpoint, got another program's database"])
+        if version not in (0, SCHEMA_VERSION):
+            raise Invalid([f"{path}: schema version must be {SCHEMA_VERSION}, {other_version(version)}"])
         # A rollback journal, not a write-ahead log: there a failed sync of the main file can pass unnoticed.
         self._db.execute("pragma journal_mode = delete")
         # Extra: a commit is the removal of the journal, and only so is that removal synced too.
         self._db.execute("pragma synchronous = extra")
-        (version,) = self._db.execute("pragma user_version").fetchone()
         if version == 0:
             self._db.executescript(f"begin; {_SCHEMA} pragma user_version = {SCHEMA_VERSION}; commit;")
-        elif version != SCHEMA_VERSION:
-            raise Invalid([f"{path}: schema version must be {SCHEMA_VERSION}, got {version}; use the hubbub it is of"])
 
     def adopt(self, metrics: Iterable[Metric]) -> None:
         """Take note of the metrics now counted. Where a grace grew, ids stay as much longer: never too short."""
@@ -104,20 +111,20 @@ class Checkpoint:
                 )
             self._db.execute("update ids set closes = closes + ? where ? > 0", [longer, longer])
 
-    def load(self) -> Saved:
+    def load(self) -> SavedState:
         state = self._db.execute("select segment, offset, day from state").fetchone()
         segment, offset, day = state or (START.segment, START.offset, 0)
         rows = self._db.execute(
             "select metric_hash, definition, retention_days, sealed_through from metrics"
         ).fetchall()
         definitions = {row[0]: Definition.from_json(json.loads(row[1])) for row in rows}
-        return Saved(
+        return SavedState(
             position=Position(segment, offset),
             day=day,
             definitions=definitions,
             retention_days={row[0]: row[2] for row in rows},
             cells={
-                (metric_hash, epoch): Cells(definitions[metric_hash], _unblob(num_reports), _unblob(bit_counts))
+                (metric_hash, epoch): Cells(definitions[metric_hash], _counts_of(num_reports), _counts_of(bit_counts))
                 for metric_hash, epoch, num_reports, bit_counts in self._db.execute("select * from counts")
             },
             ids=tuple(_with_day(closes, records) for closes, records in self._db.execute("select * from ids")),
@@ -132,11 +139,11 @@ class Checkpoint:
     def _save_counts(self, snapshot: Snapshot) -> None:
         self._db.executemany(
             "insert or replace into counts values (?, ?, ?, ?)",
-            ((*key, _blob(cells.num_reports), _blob(cells.bit_counts)) for key, cells in snapshot.cells.items()),
+            ((*key, _blob_of(cells.num_reports), _blob_of(cells.bit_counts)) for key, cells in snapshot.cells.items()),
         )
-        self._db.executemany("insert into ids values (?, ?)", _by_day(snapshot.ids))
+        self._db.executemany("insert into ids values (?, ?)", _ids_by_day(snapshot.ids))
         self._db.execute("delete from ids where closes <= ?", [snapshot.day])
-        self._db.executemany("insert into kept values (?, ?, ?, ?)", snapshot.kept)
+        self._db.executemany("insert into kept values (?, ?, ?, ?)", snapshot.reports_to_keep)
         self._db.executemany(
             "update metrics set sealed_through = ? where metric_hash = ?",
             ((epoch, metric_hash) for metric_hash, epoch in snapshot.sealed.items()),
@@ -153,15 +160,15 @@ class Checkpoint:
             [snapshot.position.segment, snapshot.position.offset, snapshot.day],
         )
 
-    def kept_epochs(self) -> list[Key]:
+    def kept_epochs(self) -> list[MetricEpoch]:
         """The metrics and epochs of which reports wait to be written to Parquet."""
         return self._db.execute("select distinct metric_hash, epoch from kept order by 1, 2").fetchall()
 
-    def kept_reports(self, key: Key) -> list[tuple[bytes, bytes]]:
+    def kept_reports(self, key: MetricEpoch) -> list[tuple[bytes, bytes]]:
         query = "select cohorts, vectors from kept where metric_hash = ? and epoch = ?"
         return self._db.execute(query, key).fetchall()
 
-    def drop_kept(self, key: Key) -> None:
+    def drop_kept(self, key: MetricEpoch) -> None:
         self._db.execute("delete from kept where metric_hash = ? and epoch = ?", key)
 
     def _transaction(self) -> _Transaction:
@@ -185,25 +192,25 @@ class _Transaction:
             self._db.execute("rollback")
 
 
-def _by_day(ids: Iterable[bytes]) -> list[tuple[int, bytes]]:
+def _ids_by_day(ids: Iterable[bytes]) -> list[tuple[int, bytes]]:
     """Records by the day they may go, sorted: their order must not tell when they came."""
     days: dict[int, list[bytes]] = {}
-    for entry in ids:
-        days.setdefault(int.from_bytes(entry[_KEPT_OF_RECORD:], "little"), []).append(entry[:_KEPT_OF_RECORD])
+    for record in ids:
+        days.setdefault(int.from_bytes(record[_ID_AND_CRC:], "little"), []).append(record[:_ID_AND_CRC])
     return [(day, b"".join(sorted(records))) for day, records in days.items()]
 
 
 def _with_day(closes: int, records: bytes) -> bytes:
-    rows = np.frombuffer(records, np.uint8).reshape(-1, _KEPT_OF_RECORD)
+    rows = np.frombuffer(records, np.uint8).reshape(-1, _ID_AND_CRC)
     full = np.empty((len(rows), RECORD_BYTES), np.uint8)
-    full[:, :_KEPT_OF_RECORD] = rows
-    full[:, _KEPT_OF_RECORD:] = np.frombuffer(min(closes, 0xFFFF).to_bytes(2, "little"), np.uint8)
+    full[:, :_ID_AND_CRC] = rows
+    full[:, _ID_AND_CRC:] = np.frombuffer(min(closes, 0xFFFF).to_bytes(2, "little"), np.uint8)
     return full.tobytes()
 
 
-def _blob(counts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bytes:
+def _blob_of(counts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bytes:
     return counts.astype(_COUNTS).tobytes()
 
 
-def _unblob(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _counts_of(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.frombuffer(data, _COUNTS).astype(np.int64)

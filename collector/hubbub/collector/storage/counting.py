@@ -10,8 +10,6 @@ that none overflows. That is about an eighth of the additions that unpacked bits
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,10 +18,11 @@ from hubbub.protocol.tally import Counts
 
 _LANE_LIMIT = 255
 _AT_ONCE = 1 << 16  # rows that fit the processor's cache together with what is computed of them
-_WORDS: dict[int, np.dtype[Any]] = {size: np.dtype(f"<u{size}") for size in (1, 2, 4, 8)}
+_WORDS: dict[int, np.dtype[np.unsignedinteger]] = {size: np.dtype(f"<u{size}") for size in (1, 2, 4, 8)}
 
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
+Words = NDArray[np.unsignedinteger]
 
 
 def num_cells(metric: Definition) -> int:
@@ -58,7 +57,7 @@ class Cells:
         for start in range(0, len(rows), _AT_ONCE):
             self._add_cohorts(numbers[start : start + _AT_ONCE], rows[start : start + _AT_ONCE])
 
-    def _add_cohorts(self, cohorts: NDArray[Any], rows: Bytes) -> None:
+    def _add_cohorts(self, cohorts: Words, rows: Bytes) -> None:
         width = self.metric.shape.width(0)
         present, counted, reports = _count_by_cohort(cohorts, rows, width)
         self.num_reports[present] += reports
@@ -109,7 +108,7 @@ def _count_all(rows: Bytes, width: int) -> Integers:
     return sums
 
 
-def _count_by_cohort(cohorts: NDArray[Any], rows: Bytes, width: int) -> tuple[Integers, ...]:
+def _count_by_cohort(cohorts: Words, rows: Bytes, width: int) -> tuple[Integers, ...]:
     """The cohorts present, how often each bit is set in each of them, and how many reports each has."""
     order = np.argsort(cohorts, kind="stable")
     words = _words(rows).take(order, axis=0)
@@ -125,7 +124,7 @@ def _count_by_cohort(cohorts: NDArray[Any], rows: Bytes, width: int) -> tuple[In
     return ordered[firsts].astype(np.int64), sums, reports.astype(np.int64)
 
 
-def _words(rows: Bytes) -> NDArray[Any]:
+def _words(rows: Bytes) -> Words:
     """Vectors as rows of machine words, padded with zero bytes to whole ones."""
     count, size = rows.shape
     word = next((w for w in _WORDS if size <= w), 8)
@@ -137,7 +136,7 @@ def _words(rows: Bytes) -> NDArray[Any]:
     return np.ascontiguousarray(rows).view(_WORDS[word])
 
 
-def _lane_sums(words: NDArray[Any], starts: NDArray[np.int64], width: int) -> Integers:
+def _lane_sums(words: Words, starts: NDArray[np.int64], width: int) -> Integers:
     """The sums of bits between one start and the next (at most 255 rows apart), one row for each start."""
     word = words.dtype
     ones = word.type(int.from_bytes(b"\x01" * word.itemsize, "little"))

@@ -2,7 +2,7 @@
 
     lock             held while a process works here
     tokens           hashes of the tokens that may read or relay
-    store.sqlite     the checkpoint: counters, seen ids, log position
+    store.sqlite     the checkpoint: counters, batch ids, log position
     log/             segments not yet in the checkpoint
     reports/         Parquet files of the metrics with keep_reports = true
 
@@ -19,7 +19,7 @@ from hubbub.collector.storage.log import sync_folder
 from hubbub.protocol.invalid import Invalid
 
 
-class Folder:
+class DataDir:
     """A data directory that this process has to itself until `close`."""
 
     def __init__(self, path: Path, create: bool = True) -> None:

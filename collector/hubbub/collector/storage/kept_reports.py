@@ -11,12 +11,11 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.collector.storage.checkpoint import Checkpoint, Key
+from hubbub.collector.storage.checkpoint import Checkpoint, MetricEpoch
 from hubbub.collector.storage.log import sync_folder
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
@@ -62,7 +61,7 @@ def shuffled(metric: Definition, cohorts: bytes, vectors: bytes) -> tuple[bytes,
     return numbers[order].tobytes(), b"".join(rows[i] for i in order)
 
 
-def _rows(metric: Definition, cohorts: NDArray[Any], vectors: bytes) -> list[bytes]:
+def _rows(metric: Definition, cohorts: NDArray[np.unsignedinteger], vectors: bytes) -> list[bytes]:
     if not metric.shape.equal_widths:
         sizes = np.array([metric.vector_bytes(level) for level in range(metric.shape.num_cohorts)])[cohorts]
     else:
@@ -71,7 +70,7 @@ def _rows(metric: Definition, cohorts: NDArray[Any], vectors: bytes) -> list[byt
     return [vectors[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def _write(path: Path, metric: Definition, checkpoint: Checkpoint, key: Key) -> None:
+def _write(path: Path, metric: Definition, checkpoint: Checkpoint, key: MetricEpoch) -> None:
     parts = checkpoint.kept_reports(key)
     cohorts, vectors = shuffled(metric, b"".join(part[0] for part in parts), b"".join(part[1] for part in parts))
     numbers = np.frombuffer(cohorts, f"<u{metric.cohort_bytes}")
@@ -84,7 +83,8 @@ def _write(path: Path, metric: Definition, checkpoint: Checkpoint, key: Key) -> 
     ).replace_schema_metadata(
         {"metric_hash": metric.metric_hash, "metric": json.dumps(metric.to_json()), "epoch": str(key[1])}
     )
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (path.parent.parent, path.parent):  # each by itself: `parents` ignores the mode
+        folder.mkdir(mode=0o700, exist_ok=True)
     unfinished = path.with_suffix(".part")
     unfinished.touch(mode=0o600)
     with unfinished.open("wb") as file:

@@ -21,22 +21,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.wire import is_whole, message_end
 
 _FILE_HEADER = struct.Struct("<8sQ8s")
-_FILE_MAGIC = b"HUBBLOG1"
+_LOG_VERSION = b"1"
+_FILE_MAGIC = b"HUBBLOG" + _LOG_VERSION
 _GROUP_MAGIC = b"HUBG"
 _GROUP_BYTES = 12  # magic, length u32, crc u32
-_AHEAD = 1 << 20
-_LARGE = 64 << 10  # a group so large that writing its place twice would cost more than growing the file
-FULL = (errno.ENOSPC, errno.EDQUOT)
+_FILL_AHEAD_BYTES = 1 << 20
+_LARGE_GROUP_BYTES = 64 << 10  # a group so large that writing its place twice would cost more than growing the file
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Damaged(Exception):
     """Durable bytes that are not what was written. The message names file and offset."""
 
 
-class Full(Exception):
+class DiskFull(Exception):
     """The disk took no more; the log is as it was before."""
 
 
@@ -73,14 +75,14 @@ class Log:
             os.close(full)
         group = b"".join([_group_header(length, self._salt), *messages])
         try:
-            if len(group) < _LARGE:
+            if len(group) < _LARGE_GROUP_BYTES:
                 self._fill_ahead(self._end + len(group))
             _write(self._file, group, self._end)
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in DISK_FULL:
                 raise
             self._undo()
-            raise Full(str(error)) from error
+            raise DiskFull(str(error)) from error
         self._end += len(group)
         self._filled = max(self._filled, self._end)
 
@@ -108,8 +110,8 @@ class Log:
                 path.unlink()
                 raise
         except OSError as error:
-            if error.errno in FULL:
-                raise Full(str(error)) from error
+            if error.errno in DISK_FULL:
+                raise DiskFull(str(error)) from error
             raise
         os.fsync(file)
         sync_folder(self._folder)
@@ -119,7 +121,7 @@ class Log:
     def _fill_ahead(self, end: int) -> None:
         if end <= self._filled:
             return
-        size = min(max(_AHEAD, end - self._filled), max(self._segment_bytes, end) - self._filled)
+        size = min(max(_FILL_AHEAD_BYTES, end - self._filled), max(self._segment_bytes, end) - self._filled)
         _write(self._file, bytes(size), self._filled)
         self._filled += size
 
@@ -149,7 +151,7 @@ class Group:
 def replay(folder: Path, start: Position, cut: bool) -> Iterator[Group]:
     """The groups after a position. With `cut`, what a crash left behind the last of them is removed from the file.
 
-    Raises `Damaged` where durable bytes have changed or a segment is missing.
+    Raises `Damaged` where durable bytes have changed or a segment is missing, `Invalid` if it is of another version.
     """
     found = [(number, path) for number, path in segments(folder) if number >= start.segment]
     if start != START and (not found or found[0][0] != start.segment):
@@ -177,6 +179,7 @@ def whole_groups(path: Path, number: int) -> bytes:
 def _read_segment(path: Path, number: int, offset: int, last: bool, cut: bool) -> Iterator[Group]:
     data = path.read_bytes()
     magic, named, salt = _FILE_HEADER.unpack(data[: _FILE_HEADER.size].ljust(_FILE_HEADER.size, b"\0"))
+    _check_version(path, magic)
     if (magic, named) != (_FILE_MAGIC, number):
         if not last or len(data) > _FILE_HEADER.size:  # more than the header is written only once that is durable
             raise Damaged(f"{path}: offset 0: not the header of segment {number}")
@@ -196,6 +199,22 @@ def _read_segment(path: Path, number: int, offset: int, last: bool, cut: bool) -
         with path.open("r+b") as file:
             file.truncate(offset)
             os.fsync(file.fileno())
+
+
+def _check_version(path: Path, magic: bytes) -> None:
+    """Refuse a segment of another version, which is neither damaged nor torn. (A zero is a header cut short.)"""
+    version = magic[-1:]
+    if magic[:-1] == _FILE_MAGIC[:-1] and version not in (_LOG_VERSION, b"\0"):
+        found = version.decode("ascii", "backslashreplace")
+        raise Invalid([f"{path}: log version must be {_LOG_VERSION.decode()}, {other_version(found)}"])
+
+
+def other_version(found: object) -> str:
+    """What a version is instead of the one this program reads, and what can be done about it."""
+    return (
+        f"the one this hubbub reads, got {found}; run the hubbub that wrote the directory, or export its tallies with "
+        "that one (`hubbub export --data`) and give this one a new directory"
+    )
 
 
 def _read_group(data: bytes, offset: int, number: int, salt_crc: int) -> Group | None:

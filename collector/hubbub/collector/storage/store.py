@@ -1,4 +1,4 @@
-"""The store: counters, seen ids and the log behind them. One thread owns it; `commit` is where a batch starts to count.
+"""The store: counters, batch ids and the log behind them. One thread owns it; a batch starts to count in `commit`.
 
     commit       look up ids, append the new batches to the log, sync: only now may anyone be told
     fold         add up what has been committed since the last fold; done in bulk, before anything is read or saved
@@ -12,21 +12,21 @@ together: a restart loads one checkpoint and replays what the log has behind tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 from time import perf_counter
 
 import numpy as np
 
-from hubbub.collector.catalog import DAY, Catalog, closing_day, day_of, sealed_through
+from hubbub.collector.catalog import Catalog, closing_day, day_of, sealed_through
 from hubbub.collector.intake import Arrival
 from hubbub.collector.message_layout import Layout, Layouts, layout_of
-from hubbub.collector.storage.batch_ids import MARK, Seen
-from hubbub.collector.storage.checkpoint import Checkpoint, Key, Snapshot
+from hubbub.collector.storage.batch_ids import RECORD_CRC, BatchIds
+from hubbub.collector.storage.checkpoint import Checkpoint, MetricEpoch, Snapshot
 from hubbub.collector.storage.counting import Bytes, Cells
-from hubbub.collector.storage.data_dir import Folder
+from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.kept_reports import check_can_keep, remove, shuffled, write_closed
-from hubbub.collector.storage.log import FULL, Full, Log, Position, replay, segments, sync_folder
-from hubbub.protocol.cadence import epoch_start
+from hubbub.collector.storage.log import DISK_FULL, DiskFull, Log, Position, replay, segments, sync_folder
+from hubbub.protocol.cadence import DAY, epoch_start
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.report import Block
 from hubbub.protocol.wire import unpack
@@ -37,7 +37,7 @@ _SWEEP_BUCKETS = 200
 _LONGEST_GRACE = 60
 
 
-class Verdict(Enum):
+class Verdict(StrEnum):
     """What became of a batch."""
 
     STORED = "stored"
@@ -53,22 +53,22 @@ class Store:
     """
 
     def __init__(
-        self, folder: Folder, catalog: Catalog | None, clock: Callable[[], float], segment_bytes: int = 64 << 20
+        self, data_dir: DataDir, catalog: Catalog | None, clock: Callable[[], float], segment_bytes: int = 64 << 20
     ) -> None:
-        self.folder = folder
+        self.data_dir = data_dir
         self._metrics = () if catalog is None else catalog.metrics
         self._clock = clock
         check_can_keep(self._metrics)
-        self.checkpoint = Checkpoint(folder.database)
+        self.checkpoint = Checkpoint(data_dir.database)
         if catalog is not None:
             self.checkpoint.adopt(catalog.metrics)
         saved = self.checkpoint.load()
         counted = {metric.metric_hash: metric for metric in self._metrics}
         self.definitions: dict[str, Definition] = {**saved.definitions, **counted}
-        self.cells: dict[Key, Cells] = dict(saved.cells)
-        self.seen = Seen()
+        self.cells: dict[MetricEpoch, Cells] = dict(saved.cells)
+        self.batch_ids = BatchIds()
         for records in saved.ids:
-            self.seen.load(records)
+            self.batch_ids.load(records)
         self.sealed: dict[str, int] = dict(saved.sealed)
         self.day = saved.day
         self.sync_seconds = 0.0
@@ -76,29 +76,29 @@ class Store:
         self._sweeping = True  # for what closed while nobody was running
         self._pending: dict[Layout, list[bytes]] = {}
         self._pending_bytes = self._pending_reports = 0
-        self._dirty: set[Key] = set()
+        self._dirty: set[MetricEpoch] = set()
         self._new_ids: list[bytes] = []
-        self._kept: list[tuple[str, int, bytes, bytes]] = []
-        self._purged: list[Key] = []
-        self._turned = False  # whether a new day has begun that no checkpoint knows of
+        self._reports_to_keep: list[tuple[str, int, bytes, bytes]] = []
+        self._purged: list[MetricEpoch] = []
+        self._new_day = False  # whether a new day has begun that no checkpoint knows of
         self._replay(saved.position, cut=catalog is not None)
         if catalog is not None:
-            newest = max((number for number, _ in segments(folder.log)), default=saved.position.segment)
-            self._log = Log(folder.log, newest + 1, segment_bytes)
-            sync_folder(folder.path)  # the checkpoint's own name
+            newest = max((number for number, _ in segments(data_dir.log)), default=saved.position.segment)
+            self._log = Log(data_dir.log, newest + 1, segment_bytes)
+            sync_folder(data_dir.path)  # the checkpoint's own name
             self.seal()
 
     # -- counting
 
     def commit(self, arrivals: Sequence[Arrival]) -> list[Verdict]:
-        """Make batches durable. Returns when they are; raises `Full` with nothing changed, OSError with all lost."""
+        """Make batches durable. Returns when they are; raises `DiskFull`, nothing changed, or OSError: all is lost."""
         verdicts = [self._judge(arrival) for arrival in arrivals]
         new = [arrival for arrival, verdict in zip(arrivals, verdicts, strict=True) if verdict is Verdict.STORED]
         if new:
             try:
                 self._log.append([arrival.message for arrival in new])
-            except Full:
-                self.seen.forget(arrival.entry for arrival in new)
+            except DiskFull:
+                self.batch_ids.forget(arrival.id_record for arrival in new)
                 raise
             started = perf_counter()
             self._log.sync()
@@ -111,13 +111,13 @@ class Store:
         """What to do with a batch; claims its id if it is to be stored."""
         if arrival.layout.closes <= self.day:  # its id may be gone: it could be here for the second time
             return Verdict.EPOCH_CLOSED
-        mark = self.seen.claim(arrival.entry)
-        if mark is None:
+        crc = self.batch_ids.claim(arrival.id_record)
+        if crc is None:
             return Verdict.STORED
-        return Verdict.DUPLICATE if mark == arrival.entry[MARK] else Verdict.ID_REUSED
+        return Verdict.DUPLICATE if crc == arrival.id_record[RECORD_CRC] else Verdict.ID_REUSED
 
     def _count(self, arrival: Arrival) -> None:
-        self._new_ids.append(arrival.entry)
+        self._new_ids.append(arrival.id_record)
         messages = self._pending.get(arrival.layout)
         if messages is None:
             messages = self._pending[arrival.layout] = []
@@ -154,13 +154,13 @@ class Store:
             self.cells[key].add_level(level, vectors)
         self._dirty.add(key)
         if isinstance(metric, Metric) and metric.keep_reports:
-            self._kept.append((*key, *shuffled(metric, cohorts.tobytes(), vectors.tobytes())))
+            self._reports_to_keep.append((*key, *shuffled(metric, cohorts.tobytes(), vectors.tobytes())))
 
     # -- checkpoints
 
     @property
     def unsaved(self) -> bool:
-        return bool(self._new_ids or self._dirty or self._purged or self._turned)
+        return bool(self._new_ids or self._dirty or self._purged or self._new_day)
 
     @property
     def unsaved_batches(self) -> int:
@@ -175,23 +175,23 @@ class Store:
             cells={key: self.cells[key].copy() for key in self._dirty},
             ids=tuple(self._new_ids),
             sealed=dict(self.sealed),
-            kept=tuple(self._kept),
+            reports_to_keep=tuple(self._reports_to_keep),
             purged=tuple(self._purged),
         )
-        self._dirty, self._new_ids, self._kept, self._purged = set(), [], [], []
-        self._turned = False
+        self._dirty, self._new_ids, self._reports_to_keep, self._purged = set(), [], [], []
+        self._new_day = False
         return snapshot
 
     def save(self, snapshot: Snapshot) -> None:
         """Write a checkpoint. The one thing here that another thread may do, one at a time."""
         self.checkpoint.save(snapshot)
         try:
-            write_closed(self.checkpoint, snapshot.sealed, self.definitions, self.folder.reports)
+            write_closed(self.checkpoint, snapshot.sealed, self.definitions, self.data_dir.reports)
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in DISK_FULL:
                 raise  # else what is to be kept stays in the checkpoint until there is room
         for metric_hash, epoch in snapshot.purged:
-            remove(self.folder.reports, self.definitions[metric_hash], epoch)
+            remove(self.data_dir.reports, self.definitions[metric_hash], epoch)
 
     def saved(self, snapshot: Snapshot) -> None:
         self._log.drop_before(snapshot.position)
@@ -199,35 +199,35 @@ class Store:
     def not_saved(self, snapshot: Snapshot) -> None:
         self._dirty |= snapshot.cells.keys() & self.cells.keys()
         self._new_ids = [*snapshot.ids, *self._new_ids]
-        self._kept = [*snapshot.kept, *self._kept]
+        self._reports_to_keep = [*snapshot.reports_to_keep, *self._reports_to_keep]
         self._purged = [*snapshot.purged, *self._purged]
-        self._turned = True
+        self._new_day = True
 
     # -- time
 
-    def seal(self) -> list[Key]:
-        """Close epochs whose grace has passed, forget counts whose retention has. Says which counts went.
+    def seal(self) -> list[MetricEpoch]:
+        """Close epochs whose grace has passed, forget counts whose retention has. Returns which counts went.
 
         Ids of closed epochs go too, a few buckets at each call. Nothing of a closed epoch is accepted again, even if
         the clock is set back or the grace is raised: that it closed is saved.
         """
-        gone: list[Key] = []
+        purged: list[MetricEpoch] = []
         day = day_of(self._clock())
         if day > self.day:
-            self.day, self._sweeping, self._turned = day, True, True
+            self.day, self._sweeping, self._new_day = day, True, True
             for metric in self._metrics:
                 closed = sealed_through(metric, self._clock())
                 self.sealed[metric.metric_hash] = max(closed, self.sealed.get(metric.metric_hash, closed))
-            gone = [key for key in self.cells if self._past_retention(key)]
-            for key in gone:
+            purged = [key for key in self.cells if self._past_retention(key)]
+            for key in purged:
                 del self.cells[key]
                 self._dirty.discard(key)
-            self._purged += gone
+            self._purged += purged
         if self._sweeping:
-            self._sweeping = not self.seen.sweep(self.day, _SWEEP_BUCKETS)
-        return gone
+            self._sweeping = not self.batch_ids.sweep(self.day, _SWEEP_BUCKETS)
+        return purged
 
-    def _past_retention(self, key: Key) -> bool:
+    def _past_retention(self, key: MetricEpoch) -> bool:
         metric_hash, epoch = key
         end = epoch_start(self.definitions[metric_hash].every, epoch + 1) // DAY
         return end + self._retention_days[metric_hash] <= self.day
@@ -242,10 +242,10 @@ class Store:
     def _replay(self, start: Position, cut: bool) -> None:
         metrics = {definition.short_hash: definition for definition in self.definitions.values()}
         layouts = Layouts()
-        for group in replay(self.folder.log, start, cut):
+        for group in replay(self.data_dir.log, start, cut):
             for message in group.messages:
                 arrival = Arrival(message, layouts.find(message) or self._layout(message, metrics, layouts))
-                if self.seen.claim(arrival.entry) is None:
+                if self.batch_ids.claim(arrival.id_record) is None:
                     self._count(arrival)
             self.fold_if_many()
         self.fold()

@@ -28,7 +28,7 @@ FEW = 4_096
 """Different outcomes up to which each is looked at as a whole."""
 
 
-class ForeignAudit:
+class CallableAudit:
     """One callable, one claim, two values. Both directions are tried, so alpha is shared by two tests."""
 
     def __init__(self, mechanism: Mechanism, values: tuple[Any, Any], epsilon: float, trials: int, name: str) -> None:

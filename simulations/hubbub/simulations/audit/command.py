@@ -1,4 +1,4 @@
-"""The commands of the simulations: audit."""
+"""`hubbub audit`: what the client tells, measured against what its registry claims."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 from hubbub.simulations import progress
 from hubbub.simulations.audit.any_callable import load
-from hubbub.simulations.audit.run import TRIALS, Audit, Progress, audit_callable, audit_registry, table
+from hubbub.simulations.audit.run import TRIALS, Audit, audit_callable, audit_registry, table
 
 
 def add_audit(parser: ArgumentParser) -> None:
@@ -35,13 +35,13 @@ def add_audit(parser: ArgumentParser) -> None:
 
 
 def run_audit(arguments: Namespace) -> int:
-    audit = _audit(arguments, lambda done, total, what: progress.show(done / total, what))
+    audit = _audit(arguments, progress.show)
     progress.clear()
     print(json.dumps(audit.to_json(), indent=2) if arguments.json else table(audit))
     return 0 if audit.passed else 1
 
 
-def _audit(arguments: Namespace, report: Progress) -> Audit:
+def _audit(arguments: Namespace, report: progress.NamedProgress) -> Audit:
     if (arguments.metrics is None) == (arguments.module is None):
         raise Invalid(["give either a METRICS.TOML or --module"])
     if arguments.module is None:

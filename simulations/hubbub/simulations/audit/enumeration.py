@@ -19,7 +19,7 @@ from hubbub.protocol.channel import PRECISION, UNITS, KaryChannel, Noise, Units
 from hubbub.simulations.audit.scores import MEMO
 
 MOST_OUTCOMES = 100_000
-Row = tuple[int, ...]
+Integers = tuple[int, ...]
 
 
 def worst_odds(noise: Noise, lost: int, gained: int, reports: int) -> Fraction | None:
@@ -39,7 +39,7 @@ def worst_odds(noise: Noise, lost: int, gained: int, reports: int) -> Fraction |
     return worst
 
 
-def _seen(memo: Row, report: Row, reports: int) -> tuple[list[int], list[int]]:
+def _seen(memo: Integers, report: Integers, reports: int) -> tuple[list[int], list[int]]:
     """Weights of c ones among the reports at one position, where the mask has the bit and where it lacks it."""
     if reports == MEMO:
         return [UNITS - memo[0], memo[0]], [UNITS - memo[1], memo[1]]
@@ -65,7 +65,7 @@ def _worst_of_categories(noise: Noise, categories: int, reports: int) -> Fractio
     return max(Fraction(max(column), min(column)) for column in columns if any(column))
 
 
-def _ways_to_name(categories: int, reports: int) -> Iterator[Row]:
+def _ways_to_name(categories: int, reports: int) -> Iterator[Integers]:
     """How often each category was named, in every way: the order of reports does not matter."""
     if categories == 1:
         yield (reports,)
@@ -76,7 +76,7 @@ def _ways_to_name(categories: int, reports: int) -> Iterator[Row]:
 
 
 @cache
-def _bit_law(units: Units) -> Row:
+def _bit_law(units: Units) -> Integers:
     """How many of the 2**24 numbers let a 1 arrive: where a 1 was sent, and where a 0 was."""
     words = _every_number()
     everywhere = (1 << UNITS) - 1
@@ -96,12 +96,12 @@ def _every_number() -> tuple[int, ...]:
 
 
 @cache
-def _category_law(units: Units, categories: int) -> tuple[Row, ...]:
+def _category_law(units: Units, categories: int) -> tuple[Integers, ...]:
     """Row: the category sent. Column: how many of the 2**24 numbers make this one arrive."""
     return tuple(_arrivals(sent, units, categories) for sent in range(categories))
 
 
-def _arrivals(sent: int, units: Units, categories: int) -> Row:
+def _arrivals(sent: int, units: Units, categories: int) -> Integers:
     def arrived(number: int) -> int:
         return carry_category(1 << sent, categories, units, number)
 

@@ -6,19 +6,16 @@ is where most is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Shape
 from hubbub.simulations.audit.scores import Counts
-
-_TEXTS = tuple(f"text {i}" for i in range(64))
+from hubbub.simulations.kinds import kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +58,7 @@ def far_pairs(metric: Definition, most: int = 4) -> list[Pair]:
 
 def far_values(shape: Shape, cohort: int) -> tuple[Any, Any]:
     """Two values whose masks differ as far as any two do in this cohort (hashed strings: of some tried)."""
-    match shape:
-        case Flag():
-            return True, False
-        case Choice(choices=choices):
-            return choices[0], choices[1]
-        case Mean(low=low, high=high):
-            return high, low
-        case Histogram(edges=edges):
-            return edges[shape.bucket(cohort, 0)], edges[shape.bucket(cohort, 1)]
-        case Range(low=low, high=high):
-            return low, high
-        case String():
-            return max(_text_pairs(shape), key=lambda texts: _distance(shape, texts, cohort))
-    raise AssertionError(f"no pair is known for a {shape.kind}")
-
-
-def _text_pairs(shape: String) -> Iterator[tuple[str, str]]:
-    return combinations(_TEXTS[:8] if shape.num_hashes == 1 else _TEXTS, 2)
-
-
-def _distance(shape: String, texts: tuple[str, str], cohort: int) -> tuple[int, int]:
-    one, other = (shape.encode(text, cohort).mask for text in texts)
-    return (one ^ other).bit_count(), one.bit_count()  # a single bit: first the text that sets it
+    return kind_of(shape).far_values(cohort)
 
 
 def _positions(mask: int) -> tuple[int, ...]:

@@ -8,36 +8,35 @@ an equal share of the run's chance to be wrong; the thresholds are fixed before 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 from scipy import stats
 
+from hubbub.analysis.render.text import text_table
 from hubbub.client.respond import Random, respond
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
-from hubbub.simulations.audit.any_callable import ForeignAudit, Mechanism
+from hubbub.simulations.audit.any_callable import CallableAudit, Mechanism
 from hubbub.simulations.audit.draws import DrawAudit, Respond
 from hubbub.simulations.audit.evidence import ALPHA, STRAY, Finding
 from hubbub.simulations.audit.transcripts import ClientAudit
+from hubbub.simulations.progress import NamedProgress
 
 TRIALS = 1_000_000
 FEWEST_TRIALS = 10_000
 TRIALS_PER_INSTALL = 800
 FEWEST_INSTALLS = 160
 
-Progress = Callable[[int, int, str], None]
-"""Called with the steps done, all steps, and what is being done."""
-
 
 @dataclass(frozen=True, slots=True)
 class Audit:
     """All findings of a run."""
 
-    findings: tuple[Finding, ...]
-    alpha: float = ALPHA
+    findings: tuple[Finding, ...]  # every test, with what it claimed and what was seen
+    alpha: float = ALPHA  # the chance that a true claim fails any of them
 
     @property
     def failures(self) -> list[Finding]:
@@ -67,7 +66,7 @@ def audit_registry(
     installs: int | None = None,
     answer: Respond = respond,
     random: Random = os.urandom,
-    progress: Progress | None = None,
+    progress: NamedProgress | None = None,
 ) -> Audit:
     """Audit every metric of a registry. `answer` is what is audited in place of the client's `respond`; no installs
     means that whole clients are left out."""
@@ -98,19 +97,19 @@ def audit_callable(
     *,
     trials: int = TRIALS,
     name: str = "callable",
-    progress: Progress | None = None,
+    progress: NamedProgress | None = None,
 ) -> Audit:
     """Audit anything that turns a value into bits."""
-    foreign = ForeignAudit(mechanism, values, epsilon, trials, name)
-    _walk([(name, foreign.work, foreign.run())], progress)
-    return Audit(tuple(foreign.findings()))
+    audited = CallableAudit(mechanism, values, epsilon, trials, name)
+    _walk([(name, audited.work, audited.run())], progress)
+    return Audit(tuple(audited.findings()))
 
 
-def _walk(steps: Sequence[tuple[str, int, Iterable[None]]], progress: Progress | None) -> None:
+def _walk(steps: Sequence[tuple[str, int, Iterable[None]]], progress: NamedProgress | None) -> None:
     for number, (name, work, run) in enumerate(steps):
         for done, _ in enumerate(run, start=1):
             if progress:
-                progress(1000 * number + 1000 * done // max(1, work), 1000 * len(steps), name)
+                progress((number + done / max(1, work)) / len(steps), name)
 
 
 def _to_json(finding: Finding) -> dict[str, Any]:
@@ -131,14 +130,16 @@ def _to_json(finding: Finding) -> dict[str, Any]:
 
 # --- in words -----------------------------------------------------------------------------------------------------
 
+_HEADER = ("metric", "what", "claimed", "exact", "shown", "expected", "trials")
+_WIDTHS = (16, 32, 9, 9, 9, 10, 11)
+
 
 def table(audit: Audit) -> str:
     """For people: each claim once, with the direction that came closest to it; every failure in full."""
-    lines = [f"{'metric':<16}{'what':<32}{'claimed':>9}{'exact':>9}{'shown':>9}{'expected':>10}{'trials':>11}"]
-    lines += [_line(finding) for finding in _closest(audit.findings)]
-    lines.append("")
-    lines += _verdict(audit)
-    return "\n".join(lines)
+    findings = list(_closest(audit.findings))
+    header, *lines = text_table(_HEADER, map(_cells, findings), left=(0, 1), widths=_WIDTHS, gap="")
+    marked = [line + "  FAILS" * bool(finding.failure) for line, finding in zip(lines, findings, strict=True)]
+    return "\n".join([header, *marked, "", *_verdict(audit)])
 
 
 def _closest(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -153,15 +154,16 @@ def _closest(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield worst
 
 
-def _line(finding: Finding) -> str:
-    exact = "" if finding.exact is None else f"{finding.exact:.4f}"
-    expected = "" if finding.expected is None else f"{finding.expected:.3f}"
-    shown = f"{finding.bound:.3f}" if isfinite(finding.bound) else "nothing"
-    mark = "  FAILS" if finding.failure else ""
-    return (
-        f"{finding.metric:<16}{finding.what:<32}{finding.claim:>9.4f}{exact:>9}{shown:>9}{expected:>10}"
-        f"{finding.trials:>11,}{mark}"
-    )
+def _cells(finding: Finding) -> list[str]:
+    return [
+        finding.metric,
+        finding.what,
+        f"{finding.claim:.4f}",
+        "" if finding.exact is None else f"{finding.exact:.4f}",
+        f"{finding.bound:.3f}" if isfinite(finding.bound) else "nothing",
+        "" if finding.expected is None else f"{finding.expected:.3f}",
+        f"{finding.trials:,}",
+    ]
 
 
 def _verdict(audit: Audit) -> Iterator[str]:

@@ -9,25 +9,19 @@ metric's transcript depend on another's value? With `hold`, does a change of val
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import combinations
 from math import lcm
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.client import Client, upload
 from hubbub.client.respond import Random
-from hubbub.client.upload import Outcome
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Metric
@@ -37,6 +31,7 @@ from hubbub.protocol.wire import unpack
 from hubbub.simulations.audit.evidence import Chances, Finding, Seen, about_expected, judge
 from hubbub.simulations.audit.pairs import Pair, far_values
 from hubbub.simulations.audit.scores import ScoreLaw, most_promising, score_law
+from hubbub.simulations.fleet import Run, keep_in, run_install
 
 RUNS = 7
 """How often each app is run: once in each of so many epochs, of every cadence."""
@@ -74,15 +69,13 @@ class ClientAudit:
 
     def run(self, random: Random = os.urandom) -> Iterator[None]:
         known = by_short_hash(self.registry)
-        with reporting_allowed(), tapped_wire() as sent:
-            for number in range(self.installs):
-                choices = 3 if number % SILENT_ONE_IN == 0 else 2
-                histories = {view.metric.name: view.history(random, choices) for view in self.views}
-                sent.clear()
-                live(self.registry, self.times, histories, random)
-                reports = [report for body in sent for report in unpack(body, known).reports]
-                self.rows.append([view.row(histories[view.metric.name], reports) for view in self.views])
-                yield
+        for number in range(self.installs):
+            choices = 3 if number % SILENT_ONE_IN == 0 else 2
+            histories = {view.metric.name: view.history(random, choices) for view in self.views}
+            messages = transcript(self.registry, self.times, histories, random)
+            reports = [report for body in messages for report in unpack(body, known).reports]
+            self.rows.append([view.row(histories[view.metric.name], reports) for view in self.views])
+            yield
 
     def findings(self) -> list[Finding]:
         crowd = [_Crowd.of(rows) for rows in zip(*self.rows, strict=True)]
@@ -159,63 +152,18 @@ _PAIRS = ("first value against second", "second value against first")
 # --- one install --------------------------------------------------------------------------------------------------
 
 
-def live(
-    registry: Registry, times: list[float], histories: Mapping[str, tuple[Any, ...]], random: Random = os.urandom
-) -> None:
-    """An install from its yes to its last message: in each run it records what its histories say (None: nothing)."""
-    now = [times[0] - STEP]
-    directory = tempfile.mkdtemp(dir=_fast_directory())
-    try:
-        client = Client(
-            registry,
-            endpoint="http://127.0.0.1:9",
-            state_dir=directory,
-            background=False,
-            clock=lambda: now[0],
-            send_delay=lambda span: 0.0,
-            random=random,
-        )
-        client.consent(True)
-        for number, time in enumerate(times):
-            now[0] = time
-            for name, history in histories.items():
-                if history[number] is not None:
-                    client.record(name, history[number])
-            client.flush()
-        now[0] += STEP
-        client.flush()
-        client.close()
-    finally:
-        shutil.rmtree(directory)
-
-
-@contextmanager
-def tapped_wire() -> Iterator[list[bytes]]:
-    """Every message that a client would send, kept and acknowledged; nothing reaches a network."""
-    sent: list[bytes] = []
-
-    def keep(endpoint: str, body: bytes, batch_id: bytes, timeout: float) -> Outcome:
-        sent.append(body)
-        return Outcome("delivered")
-
-    original: Callable[..., Outcome] = upload.post
-    upload.post = keep
-    try:
-        yield sent
-    finally:
-        upload.post = original
-
-
-@contextmanager
-def reporting_allowed() -> Iterator[None]:
-    """These installs are nobody's: no wish against telemetry in the environment is meant for them."""
-    kept = {name: os.environ.pop(name, None) for name in ("DO_NOT_TRACK", "HUBBUB_MODE")}
-    os.environ["HUBBUB_MODE"] = "on"
-    try:
-        yield
-    finally:
-        del os.environ["HUBBUB_MODE"]
-        os.environ.update({name: value for name, value in kept.items() if value is not None})
+def transcript(
+    registry: Registry, times: Sequence[float], histories: Mapping[str, Sequence[Any]], random: Random = os.urandom
+) -> list[bytes]:
+    """Every message of an install, from its yes to its last: at each of these times it records what its histories say
+    (None: nothing)."""
+    messages: list[bytes] = []
+    runs = [
+        Run(time, {name: history[number] for name, history in histories.items()}) for number, time in enumerate(times)
+    ]
+    agreed, finished = times[0] - STEP, times[-1] + STEP
+    run_install(registry, runs, agreed=agreed, finished=finished, post=keep_in(messages), random=random)
+    return messages
 
 
 def run_times(registry: Registry) -> list[float]:
@@ -230,10 +178,6 @@ def run_times(registry: Registry) -> list[float]:
     if latest.timestamp() < 0:
         raise Invalid([f"an audit needs {RUNS} months before the first metric expires, after 1970, got {first}"])
     return [latest.timestamp() + STEP * (number + 1) for number in range(RUNS)]
-
-
-def _fast_directory() -> str | None:
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108  a private directory is made inside
 
 
 # --- one metric in all installs -----------------------------------------------------------------------------------

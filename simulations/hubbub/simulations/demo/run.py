@@ -25,13 +25,19 @@ import numpy as np
 
 from hubbub.analysis import decode
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
+from hubbub.analysis.render.text import text_table
 from hubbub.analysis.result import NUMBER, Decoding
-from hubbub.client import Registry, upload
+from hubbub.client import Registry
+from hubbub.client.upload import attempt, post
+from hubbub.protocol.cadence import DAY
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import fetch_tallies
-from hubbub.simulations.fleet import DAY, Voyage, run_fleet
+from hubbub.simulations import progress
+from hubbub.simulations.fleet import FleetRun, run_fleet
+from hubbub.simulations.people.behaviour import Behaviour
+from hubbub.simulations.people.distribution import parse_population, weighted_values
+from hubbub.simulations.people.histories import Crowd, draw_crowd
 from hubbub.simulations.people.truth import Truth, truth_of
-from hubbub.simulations.population import Crowd, Question, draw_crowd, lognormal, weighted, zipf
 from hubbub.simulations.server import Collector, running_collector, running_dashboard
 
 DAYS = 3
@@ -40,24 +46,33 @@ LOOK_SECONDS = 1.0
 PAGES = [f"https://{name}.example/" for name in ("news", "mail", "search", "wiki", "maps", "weather", "radio", "chess")]
 CANDIDATES = [*PAGES, "https://nobody.example/", "https://nowhere.example/"]
 
-QUESTIONS = {
-    "dark_theme": Question(draw=weighted([True, False], [0.62, 0.38])),
-    "language": Question(
-        draw=weighted(["python", "javascript", "markdown", "rust", "other"], [34, 26, 18, 12, 10]), absent=0.1
-    ),
-    "homepage": Question(draw=zipf(PAGES, 0.9)),
-    "startup_time": Question(draw=lognormal(2.4, 0.5, 10.0), daily=True),
-    "file_size": Question(draw=lognormal(12.0, 1.6, 1000.0)),
-    "latency": Question(draw=lognormal(14.0, 0.55, 64.0)),
+POPULATIONS = {
+    "dark_theme": "share:62%",
+    "startup_time": "lognormal:2.4,0.5",
+    "file_size": "lognormal:12,1.6",
+    "latency": "lognormal:14,0.55",
 }
+LANGUAGES = {"python": 34, "javascript": 26, "markdown": 18, "rust": 12, "other": 10}
+BEHAVIOURS = {"language": Behaviour(absent=0.1), "startup_time": Behaviour(change=1.0)}
+
+
+def demo_registry() -> Registry:
+    return Registry.parse(files("hubbub.simulations.demo").joinpath("metrics.toml").read_text(encoding="utf-8"))
 
 
 def make_crowd(installs: int, seed: int) -> Crowd:
-    return draw_crowd(QUESTIONS, installs, DAYS, seed)
+    """The same people for the same seed, whoever asks: workers need not be told the answers."""
+    populations = {
+        "language": weighted_values(list(LANGUAGES), list(LANGUAGES.values()), "by weight", numeric=False),
+        "homepage": weighted_values(PAGES, np.arange(1, len(PAGES) + 1) ** -0.9, "zipf:0.9", numeric=False),
+        **{name: parse_population(demo_registry()[name].shape, text) for name, text in POPULATIONS.items()},
+    }
+    people = {name: (populations[name], BEHAVIOURS.get(name, Behaviour())) for name in demo_registry().metrics}
+    return draw_crowd(people, installs, DAYS, np.random.default_rng(seed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TableRow:
     """One line of the table: what is true, what was found."""
 
     metric: str
@@ -74,14 +89,19 @@ class Row:
     def holds(self) -> bool:
         return self.low <= self.truth <= self.high
 
+    @property
+    def seen(self) -> bool:
+        """Whether it stands out from noise; a number always does."""
+        return self.number or self.visible
+
 
 def run_demo(installs: int, processes: int, seed: int, out: TextIO, once: bool, browser: bool) -> int:
     """Run it, show it, and leave nothing behind. The dashboard is for those who stay; `once` needs none."""
     started = time.monotonic()
-    source = files("hubbub.simulations.demo").joinpath("metrics.toml").read_text(encoding="utf-8")
+    registry = demo_registry()
     with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as directory:
         metrics = Path(directory, "metrics.toml")
-        metrics.write_text(source, encoding="utf-8")
+        metrics.write_text(registry.source, encoding="utf-8")
         with running_collector(metrics, Path(directory, "data")) as collector, ExitStack() as beside:
             screen = Screen(out)
             screen.say(f"A real collector listens on {collector.url}; its read token is {collector.token}")
@@ -92,9 +112,9 @@ def run_demo(installs: int, processes: int, seed: int, out: TextIO, once: bool, 
                     webbrowser.open(url)
             screen.say(f"{installs:,} installs of an editor live through the last {DAYS} days, noise and all.\n")
             crowd = make_crowd(installs, seed)
-            counts = _watch(screen, collector, source, crowd, installs, processes, seed)
+            counts = _watch(screen, collector, registry, crowd, processes, seed)
             _vandalise(collector, seed)
-            rows = list(read(collector, source, crowd))
+            rows = list(read(collector, registry, crowd))
             screen.show(_table(rows, installs, installs, screen.style))
             for line in _summary(rows, counts, collector, time.monotonic() - started, once):
                 screen.say(line)
@@ -113,48 +133,49 @@ def _dashboard(collector: Collector, folder: Path) -> AbstractContextManager[str
 
 
 def _watch(
-    screen: Screen, collector: Collector, source: str, crowd: Crowd, installs: int, processes: int, seed: int
+    screen: Screen, collector: Collector, registry: Registry, crowd: Crowd, processes: int, seed: int
 ) -> Counter[str]:
-    """Let the fleet sail and look at the estimates about once a second, as an impatient analyst would."""
+    """Let the fleet run and look at the estimates about once a second, as an impatient analyst would."""
+    installs = crowd.installs
     today = time.time() // DAY * DAY
-    voyage = Voyage(
-        source=source,
+    fleet = FleetRun(
+        source=registry.source,
         endpoint=collector.url,
         start=today - DAYS * DAY,
         make_crowd=partial(make_crowd, installs, seed),
     )
     counts: Counter[str] = Counter()
     looked = time.monotonic()
-    for home in run_fleet(voyage, installs, processes):
-        counts += home
-        counts["installs"] += home["made"] // (DAYS * len(QUESTIONS))
+    for finished in run_fleet(fleet, installs, processes):
+        counts += finished
+        counts["installs"] += finished["made"] // (DAYS * len(registry))
         if time.monotonic() - looked >= LOOK_SECONDS and screen.live:
-            rows = list(read(collector, source, crowd))
+            rows = list(read(collector, registry, crowd))
             screen.show(_table(rows, counts["installs"], installs, screen.style))
             looked = time.monotonic()
     return counts
 
 
-def read(collector: Collector, source: str, crowd: Crowd) -> Iterator[Row]:
+def read(collector: Collector, registry: Registry, crowd: Crowd) -> Iterator[TableRow]:
     """What an analyst would read off this collector now, the truth beside it."""
     tallies = {tally.metric.name: tally for tally in fetch_tallies(collector.url, collector.token)}
-    for metric in Registry.parse(source):
+    for metric in registry:
         if metric.name in tallies:
             decoding = _decode(tallies[metric.name])
-            truth = truth_of(decoding, metric, crowd.answers(metric.name))
+            truth = truth_of(decoding, metric, crowd.histories[metric.name].counts(), DAYS)
             yield from _rows(decoding, truth)
 
 
 def _decode(tally: Tally) -> Decoding:
-    return decode(tally, CANDIDATES if tally.metric.kind == "string" else None)
+    return decode(tally, CANDIDATES if tally.metric.shape.open_list else None)
 
 
-def _rows(decoding: Decoding, truth: Truth) -> Iterator[Row]:
+def _rows(decoding: Decoding, truth: Truth) -> Iterator[TableRow]:
     detected = decoding.detected
+    numbers = NUMBER in decoding.roles  # 64 cells of a range would fill the screen; its quantiles say more
     for i, (value, role) in enumerate(zip(decoding.values, decoding.roles, strict=True)):
-        leaf = decoding.kind == "range" and role != NUMBER  # 64 leaves would fill the screen; quantiles say more
-        if not leaf and value != "sum" and np.isfinite(truth[i]):
-            yield Row(
+        if (role == NUMBER or not numbers) and value != "sum" and np.isfinite(truth[i]):
+            yield TableRow(
                 metric=decoding.metric,
                 value=value,
                 truth=float(truth[i]),
@@ -171,7 +192,7 @@ def _vandalise(collector: Collector, seed: int) -> None:
     """Somebody sends rubbish. It is refused whole, with words, and counts for nothing."""
     rng = Random(seed)
     for _ in range(VANDALS):
-        upload.post(collector.url, b"HUBB" + rng.randbytes(60), bytes(16), timeout=10.0)
+        attempt(post, collector.url, b"HUBB" + rng.randbytes(60), bytes(16), timeout=10.0)
 
 
 # --- what is shown ------------------------------------------------------------------------------------------------
@@ -199,36 +220,46 @@ class Screen:
         self._height = len(lines)
 
 
-def _table(rows: list[Row], home: int, installs: int, style: Style = PLAIN) -> list[str]:
-    done = home / installs
-    bar = "#" * round(30 * done) + "." * (30 - round(30 * done))
-    lines = [f"[{bar}] {home:,} of {installs:,} installs have reported", ""]
-    header = f"{'metric':<13} {'value':<26} {'truth':>8} {'estimate':>9}   {'95 % interval':<18} {'noise floor':>11}"
-    lines.append(f"  {header}")
-    last = ""
-    for row in rows:
-        first = row.metric != last
-        name, last = (row.metric if first else ""), row.metric
-        interval = f"{_figure(row, row.low)} to {_figure(row, row.high)}"
-        floor = _figure(row, row.noise_floor) if first and not row.number else ""
-        line = (
-            f"  {name:<13} {row.value:<26} {_figure(row, row.truth):>8} {_figure(row, row.estimate):>9}   "
-            f"{interval:<18} {floor:>11}"
-        )
-        if not row.holds:
-            lines.append(style.warning(f"{line}  misses the truth"))
-        elif row.number or row.visible:
-            lines.append(line.rstrip())
-        else:
-            lines.append(style.faint(f"{line}  below the noise floor"))
-    return lines
+def _table(rows: list[TableRow], home: int, installs: int, style: Style = PLAIN) -> list[str]:
+    bar = progress.bar(round(30 * home / installs), 30)
+    names = [row.metric for row in rows]
+    cells = [_cells(row, first=row.metric != last) for row, last in zip(rows, ["", *names], strict=False)]
+    header, *lines = text_table(_HEADER, cells, left=(0, 1, 2, 5, 7), widths=_WIDTHS, gap=" ")
+    styled = [_styled(line, row, style) for line, row in zip(lines, rows, strict=True)]
+    return [f"{bar} {home:,} of {installs:,} installs have reported", "", header, *styled]
 
 
-def _figure(row: Row, x: float) -> str:
+_HEADER = ("", "metric", "value", "truth", "estimate", "  95 % interval", "noise floor", "")
+_WIDTHS = (1, 13, 26, 8, 9, 20, 11, 0)
+"""Fixed: a table that is drawn over the last one should not jump."""
+
+
+def _cells(row: TableRow, *, first: bool) -> list[str]:
+    return [
+        "",
+        row.metric if first else "",
+        row.value,
+        _figure(row, row.truth),
+        _figure(row, row.estimate),
+        f"  {_figure(row, row.low)} to {_figure(row, row.high)}",
+        _figure(row, row.noise_floor) if first and not row.number else "",
+        "" if row.holds and row.seen else " below the noise floor" if row.holds else " misses the truth",
+    ]
+
+
+def _styled(line: str, row: TableRow, style: Style) -> str:
+    if not row.holds:
+        return style.warning(line)
+    return line if row.seen else style.faint(line)
+
+
+def _figure(row: TableRow, x: float) -> str:
     return f"{x:.2f}" if row.number else f"{100 * x:.1f} %"
 
 
-def _summary(rows: list[Row], counts: Counter[str], collector: Collector, seconds: float, once: bool) -> Iterator[str]:
+def _summary(
+    rows: list[TableRow], counts: Counter[str], collector: Collector, seconds: float, once: bool
+) -> Iterator[str]:
     holding = sum(row.holds for row in rows)
     measures = collector.measures()
     refused = sum(number for name, number in measures.items() if name.startswith("hubbub_rejects_total"))

@@ -1,16 +1,17 @@
-"""The command of the experiments: predict, run, compare, and say so in a table, in JSON or on a page."""
+"""`hubbub experiments`: predict, run, compare, and say so in a table, in JSON or on a page."""
 
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from hubbub.protocol.invalid import Invalid
-from hubbub.simulations.experiments.catalogue import named
-from hubbub.simulations.experiments.experiment import Experiment, Result, Tick, conduct
+from hubbub.simulations import progress
+from hubbub.simulations.experiments.experiment import Experiment, ExperimentResult
 from hubbub.simulations.experiments.page import page
+from hubbub.simulations.experiments.run import conduct, named
+from hubbub.simulations.html_page import require_page_packages
 
 SEED = 1
 
@@ -41,10 +42,11 @@ def run_experiments(arguments: Namespace) -> int:
     report = None if arguments.report is None else _writable(arguments.report)
     results = []
     for number, experiment in enumerate(chosen):
-        tick = _progress(experiment, number, len(chosen))
-        result = conduct(experiment, quick=arguments.quick, seed=arguments.seed, tick=tick)
+        bar = progress.shown(f"{experiment.name} ({number + 1} of {len(chosen)})")
+        bar(0.0)
+        result = conduct(experiment, quick=arguments.quick, seed=arguments.seed, progress=bar)
         results.append(result)
-        _clear()
+        progress.clear()
         if not arguments.json:
             print("\n".join(_lines(result)), flush=True)
     if arguments.json:
@@ -64,7 +66,7 @@ def _listing(experiments: list[Experiment]) -> str:
     return "\n".join(f"{experiment.name:<{width}}  {experiment.question}" for experiment in experiments)
 
 
-def _lines(result: Result) -> list[str]:
+def _lines(result: ExperimentResult) -> list[str]:
     """One line for what was found as predicted, and one for each figure that was not."""
     met = sum(finding.met for finding in result.findings)
     lines = [f"{result.name:<20} {met} of {len(result.findings)} figures as predicted  ({result.seconds:.1f} s)"]
@@ -75,13 +77,13 @@ def _lines(result: Result) -> list[str]:
     return lines
 
 
-def _summary(results: list[Result]) -> str:
+def _summary(results: list[ExperimentResult]) -> str:
     findings = [finding for result in results for finding in result.findings]
     met, seconds = sum(finding.met for finding in findings), sum(result.seconds for result in results)
     return f"{met} of {len(findings)} figures as predicted, in {seconds:.0f} s of processor time."
 
 
-def _as_json(results: list[Result], arguments: Namespace) -> dict[str, object]:
+def _as_json(results: list[ExperimentResult], arguments: Namespace) -> dict[str, object]:
     return {
         "seed": arguments.seed,
         "quick": arguments.quick,
@@ -95,32 +97,10 @@ def _writable(name: str) -> Path:
     path = Path(name)
     if not path.parent.is_dir():
         raise Invalid([f"--report must name a file in a directory that exists, got {name}"])
+    require_page_packages()
     return path
 
 
 def _command(arguments: Namespace) -> str:
     seed = [] if arguments.seed == SEED else ["--seed", str(arguments.seed)]
     return " ".join(["hubbub experiments", *arguments.names, *(["--quick"] if arguments.quick else []), *seed])
-
-
-def _progress(experiment: Experiment, number: int, total: int) -> Tick:
-    """A bar on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        return lambda done: None
-    shown = [-1]
-
-    def tick(done: float) -> None:
-        percent = int(100 * done)
-        if percent != shown[0]:
-            shown[0] = percent
-            bar = "#" * (2 * percent // 5) + "." * (40 - 2 * percent // 5)
-            words = f"{experiment.name} ({number + 1} of {total})"
-            print(f"\r\033[K[{bar}] {percent:3d} %  {words}", end="", file=sys.stderr, flush=True)
-
-    tick(0.0)
-    return tick
-
-
-def _clear() -> None:
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)

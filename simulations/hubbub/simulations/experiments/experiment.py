@@ -1,24 +1,20 @@
 """An experiment: figures predicted before anything is drawn, a run of the real code, and a verdict on each figure.
 
-`predict` sees the setting and nothing else; `run` draws, and gives one figure for each prediction. `conduct` asks for
-the predictions first and puts both together, so no range can have been fitted to what came out. A prediction that
+`predict` sees the setting and nothing else; `run` draws, and gives one figure for each prediction. `run.conduct` asks
+for the predictions first and puts both together, so no range can have been fitted to what came out. A prediction that
 rests on chance says how often it would fail though all is right (`false_alarm`).
 """
 
 from __future__ import annotations
 
-import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hubbub.protocol.invalid import Invalid, require
-
-Tick = Callable[[float], None]
-"""Told how much of a run is done, from 0 to 1."""
+from hubbub.protocol.invalid import require
+from hubbub.simulations.progress import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +52,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckedPrediction:
     """A prediction and what was found."""
 
     prediction: Prediction
@@ -90,7 +86,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class StudyOutput:
     """What a run gives back: a figure for each prediction, a table, a picture, and what it means."""
 
     figures: Mapping[str, float]
@@ -114,11 +110,11 @@ class Experiment:
     quick: Any
     describe: Callable[[Any], Mapping[str, str]]
     predict: Callable[[Any], Mapping[str, Prediction]]
-    run: Callable[[Any, np.random.Generator, Tick], Outcome]
+    run: Callable[[Any, np.random.Generator, Progress], StudyOutput]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class ExperimentResult:
     """An experiment that was run."""
 
     name: str
@@ -126,8 +122,8 @@ class Result:
     question: str
     source: str
     setting: Mapping[str, str]
-    findings: tuple[Finding, ...]
-    outcome: Outcome
+    findings: tuple[CheckedPrediction, ...]
+    output: StudyOutput
     seconds: float
 
     @property
@@ -135,7 +131,7 @@ class Result:
         return all(finding.met for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        outcome = self.outcome
+        output = self.output
         return {
             "name": self.name,
             "title": self.title,
@@ -144,31 +140,8 @@ class Result:
             "setting": dict(self.setting),
             "met": self.met,
             "findings": [finding.to_json() for finding in self.findings],
-            "table": {"columns": list(outcome.columns), "rows": [list(row) for row in outcome.rows]},
-            "meaning": list(outcome.meaning),
-            "published": [
-                {"what": p.what, "theirs": p.theirs, "ours": p.ours, "why": p.why} for p in outcome.published
-            ],
+            "table": {"columns": list(output.columns), "rows": [list(row) for row in output.rows]},
+            "meaning": list(output.meaning),
+            "published": [{"what": p.what, "theirs": p.theirs, "ours": p.ours, "why": p.why} for p in output.published],
             "cpu_seconds": round(self.seconds, 2),
         }
-
-
-def conduct(experiment: Experiment, *, quick: bool, seed: int, tick: Tick = lambda done: None) -> Result:
-    """Predict, then run. The chance of an experiment depends on the seed and its name, not on what ran before it."""
-    started = time.process_time()
-    setting = experiment.quick if quick else experiment.full
-    predictions = experiment.predict(setting)
-    outcome = experiment.run(setting, np.random.default_rng([seed, zlib.crc32(experiment.name.encode())]), tick)
-    if set(outcome.figures) != set(predictions):
-        odd = sorted(set(outcome.figures) ^ set(predictions))
-        raise Invalid([f"{experiment.name}: every prediction needs a figure and every figure a prediction, got {odd}"])
-    return Result(
-        name=experiment.name,
-        title=experiment.title,
-        question=experiment.question,
-        source=experiment.source,
-        setting=experiment.describe(setting),
-        findings=tuple(Finding(p, float(outcome.figures[key])) for key, p in predictions.items()),
-        outcome=outcome,
-        seconds=time.process_time() - started,
-    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.intake import Intake
+from hubbub.protocol.cadence import DAY
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.registry import Registry
@@ -19,11 +20,10 @@ from hubbub.protocol.report import Batch, Block, Report
 from hubbub.protocol.tally import Tally, count
 from hubbub.protocol.wire import MEDIA_TYPE, pack
 
-DAY = 86_400
 TODAY = 20_000
 NOON = (TODAY + 0.5) * DAY
 
-Fake = tuple[int, int, int]
+FakeReport = tuple[int, int, int]
 """Epoch, cohort and bits, as the attacker writes them."""
 
 
@@ -41,7 +41,7 @@ class Received:
         return ", ".join(self.refused) or "-"
 
 
-def messages_of(metric: Metric, fakes: Sequence[Fake], *, in_one: bool = False) -> list[bytes]:
+def messages_of(metric: Metric, fake_reports: Sequence[FakeReport], *, in_one: bool = False) -> list[bytes]:
     """The messages that carry these reports, one each or all in one. Written by hand: honest code refuses to."""
     blocks = [
         Block(
@@ -50,7 +50,7 @@ def messages_of(metric: Metric, fakes: Sequence[Fake], *, in_one: bool = False) 
             cohort.to_bytes(metric.cohort_bytes, "little"),
             bits.to_bytes(metric.vector_bytes(0), "little"),
         )
-        for epoch, cohort, bits in fakes
+        for epoch, cohort, bits in fake_reports
     ]
     if in_one:
         joined = Block(
@@ -83,8 +83,8 @@ def _report_in(metric: Metric, message: bytes) -> Report:
     return Report(metric, TODAY, int.from_bytes(body[:size], "little"), int.from_bytes(body[size:], "little"))
 
 
-def unchecked(metric: Metric, fakes: Sequence[Fake]) -> Tally:
+def unchecked(metric: Metric, fake_reports: Sequence[FakeReport]) -> Tally:
     """What believing everything comes to: each report counts, today, in some cohort, in the bits that there are."""
     width = metric.shape.width(0)
     cohorts = metric.shape.num_cohorts
-    return count(metric, [Report(metric, TODAY, c % cohorts, bits & ((1 << width) - 1)) for _, c, bits in fakes])
+    return count(metric, [Report(metric, TODAY, c % cohorts, bits & ((1 << width) - 1)) for _, c, bits in fake_reports])

@@ -28,14 +28,14 @@ _VARIABLES = {
     GREY: "--grey",
 }
 
-Row = Mapping[str, Any]
+Datum = Mapping[str, Any]
 
 
 def altair() -> Any:
     return need("altair", "'hubbub[charts]'")
 
 
-def chart(rows: Sequence[Row]) -> Any:
+def chart(rows: Sequence[Datum]) -> Any:
     alt = altair()
     return alt.Chart(alt.Data(values=[dict(row) for row in rows]))
 
@@ -52,7 +52,7 @@ def colours(series: Mapping[str, str], field: str = "series", columns: int = 1) 
 
 
 def lines_and_points(
-    lines: Sequence[Row], points: Sequence[Row], x: Any, y: Any, series: Mapping[str, str], columns: int = 1
+    lines: Sequence[Datum], points: Sequence[Datum], x: Any, y: Any, series: Mapping[str, str], columns: int = 1
 ) -> Any:
     """What theory says as lines, what was found as points, for series told apart by `colours`."""
     alt = altair()

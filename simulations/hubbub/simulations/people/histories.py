@@ -1,90 +1,38 @@
-"""Lives: what the installs of a crowd answer, epoch by epoch, how often each life is lived, and who is away.
+"""What the installs of a crowd record, epoch by epoch, and how many installs share each history.
 
-People change their minds, forget to run the app, leave for good, have nothing to say. A crowd of any size lives a
-limited number of different lives; how many installs live each is a number, so that a billion cost what a thousand do.
-In such a crowd everything happens to as many as it should, as the law of large numbers has it; where there are fewer
-installs than lives, every one has a life of its own and its own luck. All chance comes from the `rng` argument.
+People change their minds, do not run the app, leave for good, have nothing to record. A crowd of any size has a limited
+number of different histories; how many installs share each is a number, so that a billion cost what a thousand do. In
+such a crowd everything happens to as many as it should, as the law of large numbers has it; where there are fewer
+installs than histories, each has one of its own, drawn by chance. All chance comes from the `rng` argument.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.protocol.invalid import require
+from hubbub.simulations.kinds.kind import Index
+from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import Distribution
-
-Index = npt.NDArray[np.int64]
 
 ABSENT, AWAY = -1, -2
 """In place of the number of a value: the app ran and had nothing to record; it did not run, and nothing is sent."""
 
-MOST_LIVES = 16_384
+MOST_HISTORIES = 16_384
 MOST_EPOCHS = 400
 _GOLDEN = 0.6180339887498949
 """Its multiples fill [0, 1) evenly, however few of them are taken."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Habits:
-    """How people differ from ones that answer the same for ever. All are chances in one epoch, unless said otherwise.
-
-    `change`: the answer is drawn anew. `drift`: numbers grow by this factor less one; in a list, the answer moves on
-    to the next value (below 0: back). `season` (period, amount): numbers swing by the amount; in a list, up to that
-    share of people answer with the next value for a while, and come back. `absent`: there is nothing to record.
-    `away`: the app is not run. `churn`: the install goes for good and a new one comes. `consent`: the share of people
-    who agree at all.
-    """
-
-    change: float = 0.0
-    drift: float = 0.0
-    season: tuple[float, float] = (1.0, 0.0)
-    absent: float = 0.0
-    away: float = 0.0
-    churn: float = 0.0
-    consent: float = 1.0
-
-    def __post_init__(self) -> None:
-        require(self._broken_rules())
-
-    def _broken_rules(self) -> Iterator[str]:
-        for name in ("change", "absent", "churn"):
-            if not 0 <= getattr(self, name) <= 1:
-                yield f"{name} must be in [0, 1], got {getattr(self, name):g}"
-        if not 0 <= self.away < 1:
-            yield f"away must be at least 0 and below 1, got {self.away:g}"
-        if not 0 < self.consent <= 1:
-            yield f"consent must be above 0 and at most 1, got {self.consent:g}"
-        if not -0.5 <= self.drift <= 1:
-            yield f"drift must be in [-0.5, 1], got {self.drift:g}"
-        period, amount = self.season
-        if not (period >= 1 and 0 <= amount <= 1):
-            yield f"season must be a period of at least 1 epoch and an amount in [0, 1], got {period:g},{amount:g}"
-
-    @property
-    def moving(self) -> bool:
-        """Whether an install's answers can differ from epoch to epoch."""
-        return any((self.change, self.drift, self.season[1], self.absent, self.away, self.churn))
-
-    def words(self) -> str:
-        said = []
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == "season" and value[1]:
-                said.append(f"season of {value[0]:g} epochs by {100 * value[1]:g} %")
-            elif field.name != "season" and value != field.default:
-                said.append(f"{field.name} {100 * value:g} %")
-        return ", ".join(said) or "answers that never change"
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Lives:
-    """`answers[l, e]` is what life l records in epoch e: the number of a value, `ABSENT` or `AWAY`; `installs[l]` live
-    it. An install that goes for good and the one that comes in its place are two lives."""
+class Histories:
+    """`answers[h, e]` is what an install of history h records in epoch e: the number of a value, `ABSENT` or `AWAY`;
+    `installs[h]` installs have that history. An install that goes for good and the one that replaces it have one each.
+    """
 
     values: tuple[Any, ...]
     answers: Index
@@ -94,11 +42,11 @@ class Lives:
     def num_epochs(self) -> int:
         return int(self.answers.shape[1])
 
-    def reporting_once(self) -> Lives:
+    def reporting_once(self) -> Histories:
         """The same, if an install reports in the first epoch in which it runs and never again."""
         there = self.answers != AWAY
         first = there & (np.cumsum(there, axis=1) == 1)
-        return Lives(self.values, np.where(first, self.answers, AWAY), self.installs)
+        return Histories(self.values, np.where(first, self.answers, AWAY), self.installs)
 
     def counts(self, epoch: int | None = None) -> dict[Any, int]:
         """How often each value is recorded, in one epoch or in all; None stands for nothing to record."""
@@ -109,66 +57,116 @@ class Lives:
         found.update({value: int(n) for value, n in zip(self.values, totals[2:], strict=True) if n})
         return found
 
-    def split(self) -> Lives:
-        """Every install as a life of its own."""
-        return Lives(self.values, np.repeat(self.answers, self.installs, axis=0), np.ones(self.installs.sum(), int))
+    def split(self) -> Histories:
+        """Every install with a history of its own."""
+        return Histories(self.values, np.repeat(self.answers, self.installs, axis=0), np.ones(self.installs.sum(), int))
 
 
-def draw_lives(
+@dataclass(frozen=True, slots=True, eq=False)
+class Crowd:
+    """Installs that answer several metrics: install i has history i of each, and is away from all or from none."""
+
+    histories: Mapping[str, Histories]
+
+    @property
+    def installs(self) -> int:
+        return len(self._first.installs)
+
+    @property
+    def epochs(self) -> list[dict[str, list[Any]]]:
+        """What all installs record, by epoch and metric; None stands for nothing to record."""
+        return [
+            {name: _recorded(history, history.answers[:, epoch]) for name, history in self.histories.items()}
+            for epoch in range(self._first.num_epochs)
+        ]
+
+    def of_install(self, install: int) -> list[Mapping[str, Any] | None]:
+        """What one install records, epoch by epoch; None where it does not run."""
+        by_metric = {name: _recorded(history, history.answers[install]) for name, history in self.histories.items()}
+        return [
+            None if away else {name: answers[epoch] for name, answers in by_metric.items()}
+            for epoch, away in enumerate((self._first.answers[install] == AWAY).tolist())
+        ]
+
+    @property
+    def _first(self) -> Histories:
+        return next(iter(self.histories.values()))
+
+
+def _recorded(histories: Histories, answers: Index) -> list[Any]:
+    return [histories.values[answer] if answer > ABSENT else None for answer in answers.tolist()]
+
+
+def draw_crowd(
+    people: Mapping[str, tuple[Distribution, Behaviour]], installs: int, epochs: int, rng: np.random.Generator
+) -> Crowd:
+    """So many installs, each with an answer of its own to every metric. Metrics are independent of each other, so
+    behaviour that concerns an install as a whole (`away`, `churn`, `consent`) has no place here."""
+    histories = {}
+    for name, (distribution, behaviour) in people.items():
+        each = draw_histories(distribution, behaviour, installs, epochs, rng, most=installs).split()
+        # They come sorted by their first answer; nobody's answer to one metric may depend on that to another.
+        histories[name] = Histories(each.values, rng.permutation(each.answers), each.installs)
+    return Crowd(histories)
+
+
+def draw_histories(
     people: Distribution,
-    habits: Habits,
+    behaviour: Behaviour,
     installs: int,
     epochs: int,
     rng: np.random.Generator,
-    most: int = MOST_LIVES,
-) -> Lives:
-    """The lives of so many installs, of whom only those that agree are among them."""
-    agreed = int(rng.binomial(installs, habits.consent))
-    if not habits.moving or (epochs == 1 and not habits.drift and not habits.season[1]):
-        return _standing(people, habits, agreed, epochs, rng)
-    return _moving(people, habits, agreed, epochs, rng, most)
+    most: int = MOST_HISTORIES,
+) -> Histories:
+    """The histories of those of so many installs that agree; `most` different ones, if there are more installs."""
+    agreed = int(rng.binomial(installs, behaviour.consent))
+    if not behaviour.moving or (epochs == 1 and not behaviour.drift and not behaviour.season[1]):
+        return _standing(people, behaviour, agreed, epochs, rng)
+    return _moving(people, behaviour, agreed, epochs, rng, most)
 
 
-def _standing(people: Distribution, habits: Habits, agreed: int, epochs: int, rng: np.random.Generator) -> Lives:
-    """One life for each value: in a single epoch, or where nothing ever changes."""
-    running = int(rng.binomial(agreed, 1 - habits.away))
-    absent = int(rng.binomial(running, habits.absent))
+def _standing(
+    people: Distribution, behaviour: Behaviour, agreed: int, epochs: int, rng: np.random.Generator
+) -> Histories:
+    """One history for each value: in a single epoch, or where nothing ever changes."""
+    running = int(rng.binomial(agreed, 1 - behaviour.away))
+    absent = int(rng.binomial(running, behaviour.absent))
     holders = rng.multinomial(running - absent, people.shares)
     answers = np.append(np.arange(len(people)), ABSENT)
     return _of(people.values, np.repeat(answers[:, np.newaxis], epochs, axis=1), np.append(holders, absent))
 
 
 def _moving(
-    people: Distribution, habits: Habits, agreed: int, epochs: int, rng: np.random.Generator, most: int
-) -> Lives:
-    """Each value starts some lives, in proportion to its share and at least one, lived by equally many installs."""
+    people: Distribution, behaviour: Behaviour, agreed: int, epochs: int, rng: np.random.Generator, most: int
+) -> Histories:
+    """Each value starts some histories, in proportion to its share and at least one, each of equally many installs."""
     holders = rng.multinomial(agreed, people.shares)
     starts = np.minimum(holders, np.maximum(1, np.round(most * people.shares))) if agreed > most else holders
     starts = starts.astype(np.int64)
     first = np.repeat(np.arange(len(people)), starts)
     within = np.arange(len(first)) - np.repeat(np.cumsum(starts) - starts, starts)
     installs = holders[first] // starts[first] + (within < holders[first] % starts[first])
-    walk = _Walk(people, habits, first, rng, evenly=agreed > most)
+    walk = _Walk(people, behaviour, first, rng, evenly=agreed > most)
     return walk.through(epochs, installs)
 
 
 class _Walk:
-    """People on their seats, from epoch to epoch. Whoever goes for good leaves the seat to somebody new.
+    """People in places, from epoch to epoch. Whoever goes for good leaves the place to somebody new.
 
-    `evenly`: a seat stands for many, so what happens with some chance happens to that share of the holders of each
-    value (systematic sampling), and values are drawn anew in their proportions.
+    `evenly`: a place stands for many installs, so what happens with some chance happens to that share of the holders of
+    each value (systematic sampling), and values are drawn anew in their proportions.
     """
 
     def __init__(
-        self, people: Distribution, habits: Habits, first: Index, rng: np.random.Generator, *, evenly: bool
+        self, people: Distribution, behaviour: Behaviour, first: Index, rng: np.random.Generator, *, evenly: bool
     ) -> None:
-        self.people, self.habits, self.rng, self.evenly = people, habits, rng, evenly
+        self.people, self.behaviour, self.rng, self.evenly = people, behaviour, rng, evenly
         self.now = first
         self.mood = (self._rank() * _GOLDEN + rng.random()) % 1 if evenly else rng.random(len(first))
         self.person = np.zeros(len(first), dtype=np.int64)
         self._reached = np.cumsum(people.shares)
 
-    def through(self, epochs: int, installs: Index) -> Lives:
+    def through(self, epochs: int, installs: Index) -> Histories:
         seen, persons = [], []
         for epoch in range(epochs):
             if epoch:
@@ -179,15 +177,15 @@ class _Walk:
         return self._by_person(values, answers, np.stack(persons, axis=1), installs)
 
     def _step(self) -> None:
-        new = self._happens(self.habits.churn)
+        new = self._happens(self.behaviour.churn)
         self.person += new
         self.mood[new] = self.rng.random(int(new.sum()))
-        anew = new | self._happens(self.habits.change)
+        anew = new | self._happens(self.behaviour.change)
         drawn = np.searchsorted(self._reached, self._chances(int(anew.sum())) * self._reached[-1], side="right")
         self.now = self.now.copy()
         self.now[anew] = np.minimum(drawn, len(self.people) - 1)
-        if self.habits.drift and not self.people.numeric:
-            steps = np.sign(self.habits.drift).astype(int) * self._happens(abs(self.habits.drift))
+        if self.behaviour.drift and not self.people.numeric:
+            steps = np.sign(self.behaviour.drift).astype(int) * self._happens(abs(self.behaviour.drift))
             self.now = np.clip(self.now + steps, 0, len(self.people) - 1)
 
     def _happens(self, chance: float) -> npt.NDArray[np.bool_]:
@@ -212,16 +210,16 @@ class _Walk:
 
     def _shown(self, epoch: int) -> npt.NDArray[np.float64]:
         """What is recorded: a number, or the place in the list; NaN for nothing, infinity for not being there."""
-        period, amount = self.habits.season
+        period, amount = self.behaviour.season
         turn = 2 * np.pi * epoch / period
         if self.people.numeric:
-            factor = (1 + self.habits.drift) ** epoch * (1 + amount * np.sin(turn))
+            factor = (1 + self.behaviour.drift) ** epoch * (1 + amount * np.sin(turn))
             shown = np.asarray(self.people.values, dtype=np.float64)[self.now] * factor
         else:
             swayed = self.mood < amount * (1 - np.cos(turn)) / 2
             shown = np.minimum(self.now + swayed, len(self.people) - 1).astype(np.float64)
-        shown[self._happens(self.habits.absent)] = np.nan
-        shown[self._happens(self.habits.away)] = np.inf
+        shown[self._happens(self.behaviour.absent)] = np.nan
+        shown[self._happens(self.behaviour.away)] = np.inf
         return np.asarray(shown)
 
     def _as_values(self, shown: npt.NDArray[np.float64]) -> tuple[tuple[Any, ...], Index]:
@@ -234,7 +232,7 @@ class _Walk:
         answers[there] = which
         return tuple(distinct.tolist()), answers
 
-    def _by_person(self, values: tuple[Any, ...], answers: Index, persons: Index, installs: Index) -> Lives:
+    def _by_person(self, values: tuple[Any, ...], answers: Index, persons: Index, installs: Index) -> Histories:
         rows = [
             (np.where(persons == person, answers, AWAY), installs, (persons == person).any(axis=1))
             for person in range(int(persons.max(initial=0)) + 1)
@@ -246,8 +244,8 @@ class _Walk:
         )
 
 
-def _of(values: tuple[Any, ...], answers: Index, installs: npt.ArrayLike) -> Lives:
-    """Lives that somebody lives and that are not spent away."""
-    lived = np.asarray(installs, dtype=np.int64)
-    kept = (lived > 0) & (answers != AWAY).any(axis=1)
-    return Lives(values, answers[kept], lived[kept])
+def _of(values: tuple[Any, ...], answers: Index, installs: npt.ArrayLike) -> Histories:
+    """Histories that some install has, and in which it runs at least once."""
+    shared_by = np.asarray(installs, dtype=np.int64)
+    kept = (shared_by > 0) & (answers != AWAY).any(axis=1)
+    return Histories(values, answers[kept], shared_by[kept])

@@ -9,12 +9,12 @@ import numpy as np
 from hubbub.analysis import decode
 from hubbub.analysis.optional import need
 from hubbub.analysis.render.charts import BLACK, BLUE, GREY, ORANGE, WIDTH, styled
-from hubbub.analysis.result import ANSWER, Decoding
+from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.protocol.cadence import epoch_text
-from hubbub.protocol.kinds import Range
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.people.truth import leaf_shares, truth_of_counts
-from hubbub.simulations.simulate.run import Outcome
+from hubbub.simulations.kinds import kind_of
+from hubbub.simulations.people.truth import cell_shares, truth_of
+from hubbub.simulations.simulate.run import SimulationResult
 
 MOST_ROWS = 20
 MOST_LINES = 3
@@ -24,16 +24,16 @@ _PALE = "#C9D3DA"
 _LINES = (BLUE, ORANGE, "#009E73")
 
 
-def truth_chart(outcome: Outcome) -> Any:
+def truth_chart(result: SimulationResult) -> Any:
     """The estimates of all epochs together, each with its interval, on the truth."""
-    return _distribution(outcome) if isinstance(outcome.setting.metric.shape, Range) else _rows(outcome)
+    return _rows(result) if result.decoding.distribution is None else _distribution(result)
 
 
-def _rows(outcome: Outcome) -> Any:
+def _rows(result: SimulationResult) -> Any:
     alt = _altair()
-    decoding, truth = outcome.decoding, outcome.truth
-    shares = decoding.kind != "mean"
-    rows = [0] if not shares else shown_rows(outcome)
+    decoding, truth = result.decoding, result.truth
+    shares = ANSWER in decoding.roles
+    rows = [0] if not shares else shown_rows(result)
     data = [
         {
             "value": decoding.values[i],
@@ -76,17 +76,17 @@ def _rows(outcome: Outcome) -> Any:
         if not shares
         else "estimates with 95 % intervals; dashed: noise floor"
     )
-    more = outcome.card.present + outcome.card.false - sum(decoding.roles[i] == ANSWER for i in rows)
+    more = result.card.present + result.card.false - sum(decoding.roles[i] == ANSWER for i in rows)
     if shares and more > 0:
         told = f"the {len(rows)} largest; {more:,} more are not drawn; {told}"
-    return _finished(alt.layer(*layers), outcome, told, alt.Step(20))
+    return _finished(alt.layer(*layers), result, told, alt.Step(20))
 
 
-def shown_rows(outcome: Outcome) -> list[int]:
+def shown_rows(result: SimulationResult) -> list[int]:
     """The answers worth a line: the most common ones, whatever is detected though nobody holds it, and the rest."""
-    decoding, truth = outcome.decoding, outcome.truth
+    decoding, truth = result.decoding, result.truth
     answers = [i for i, role in enumerate(decoding.roles) if role == ANSWER and (truth[i] > 0 or decoding.detected[i])]
-    if decoding.kind == "string" or len(answers) > MOST_ROWS:
+    if result.setting.metric.shape.open_list or len(answers) > MOST_ROWS:
         answers.sort(key=lambda i: (-float(truth[i]), -float(decoding.estimate[i])))
     false = [i for i in answers if truth[i] == 0]
     first = [i for i in answers if truth[i] > 0][:MOST_ROWS]
@@ -98,13 +98,12 @@ def shown_rows(outcome: Outcome) -> list[int]:
     return first + false[:5] + others
 
 
-def _distribution(outcome: Outcome) -> Any:
+def _distribution(result: SimulationResult) -> Any:
     alt = _altair()
-    decoding, shape = outcome.decoding, outcome.setting.metric.shape
+    decoding, shape = result.decoding, result.setting.metric.shape
     assert decoding.distribution is not None
-    assert isinstance(shape, Range)
     band = decoding.distribution.cdf()
-    leaves = leaf_shares(shape, outcome.lives.counts())
+    leaves = cell_shares(shape, result.histories.counts(), len(decoding.distribution.leaves))
     below = np.concatenate([[0.0], np.cumsum(leaves)]) / max(float(leaves.sum()), 1e-300)
     known = np.interp(band.points, decoding.distribution.edges(), below)
     data = [
@@ -121,19 +120,19 @@ def _distribution(outcome: Outcome) -> Any:
     estimate = base.mark_line(color=BLUE, strokeWidth=2).encode(y=alt.Y("estimate:Q", title=title))
     truth = base.mark_line(color=ORANGE, strokeWidth=2, strokeDash=[6, 4]).encode(y=alt.Y("truth:Q", title=title))
     told = "blue: estimate and its 95 % band; orange, dashed: truth"
-    return _finished(alt.layer(area, estimate, truth), outcome, told, 260)
+    return _finished(alt.layer(area, estimate, truth), result, told, 260)
 
 
 # --- over time ----------------------------------------------------------------------------------------------------
 
 
-def series_chart(outcome: Outcome) -> Any:
+def series_chart(result: SimulationResult) -> Any:
     """Each epoch decoded by itself: a few answers, truth as lines, estimates as points with whiskers."""
     alt = _altair()
-    data = _series(outcome)
+    data = _series(result)
     names = list(dict.fromkeys(point["value"] for point in data))
-    percent = outcome.decoding.kind not in ("mean", "range")
-    unit = f" ({outcome.decoding.unit})" if outcome.decoding.unit else ""
+    percent = not reads_a_number(result)
+    unit = f" ({result.decoding.unit})" if result.decoding.unit else ""
     title = "share of reports" if percent else f"{names[0] if names else ''}{unit}"
     form = alt.Axis(format=".2~%" if percent else "~g")
     base = alt.Chart(alt.Data(values=data)).encode(
@@ -151,21 +150,21 @@ def series_chart(outcome: Outcome) -> Any:
     whiskers = base.mark_rule(strokeWidth=1.2).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
     dots = base.mark_point(size=30, filled=True, opacity=1).encode(y=alt.Y("estimate:Q", title=title))
     told = "dashed: truth; points: each epoch decoded by itself, with 95 % interval"
-    return _finished(alt.layer(truth, whiskers, dots), outcome, told, 220, "over time")
+    return _finished(alt.layer(truth, whiskers, dots), result, told, 220, "over time")
 
 
-def _series(outcome: Outcome) -> list[dict[str, Any]]:
-    metric = outcome.setting.metric
-    numbers = outcome.setting.epoch_numbers
-    wanted = _watched(outcome)
+def _series(result: SimulationResult) -> list[dict[str, Any]]:
+    metric = result.setting.metric
+    numbers = result.setting.epoch_numbers
+    wanted = _watched(result)
     points = []
     for place in np.unique(np.linspace(0, len(numbers) - 1, min(len(numbers), MOST_MOMENTS)).astype(int)).tolist():
         epoch = numbers[place]
-        if epoch not in outcome.tally.epochs:
+        if epoch not in result.tally.epochs:
             continue
-        tally = Tally(metric, {epoch: outcome.tally.epochs[epoch]})
-        decoding = decode(tally, outcome.setting.candidates)
-        truth = truth_of_counts(decoding, metric, outcome.lives.counts(place), 1)
+        tally = Tally(metric, {epoch: result.tally.epochs[epoch]})
+        decoding = decode(tally, result.setting.candidates)
+        truth = truth_of(decoding, metric, result.histories.counts(place), 1)
         for i in wanted:
             points.append(
                 {
@@ -180,24 +179,29 @@ def _series(outcome: Outcome) -> list[dict[str, Any]]:
     return points
 
 
-def _watched(outcome: Outcome) -> list[int]:
-    """The rows that are followed: a mean, a median, or the most common answers."""
-    decoding = outcome.decoding
-    if decoding.kind == "mean":
-        return [0]
-    if decoding.kind == "range":
-        return [decoding.values.index("quantile 0.5")]
+def _watched(result: SimulationResult) -> list[int]:
+    """The rows that are followed: the number that is read out, or the most common answers."""
+    decoding = result.decoding
+    row = kind_of(result.setting.metric.shape).headline_row(decoding)
+    if row is not None and reads_a_number(result):
+        return [row]
     answers = [i for i, role in enumerate(decoding.roles) if role == ANSWER]
-    return sorted(answers, key=lambda i: -float(outcome.truth[i]))[:MOST_LINES]
+    return sorted(answers, key=lambda i: -float(result.truth[i]))[:MOST_LINES]
+
+
+def reads_a_number(result: SimulationResult) -> bool:
+    """Whether the row that is read out is a number, a mean or a median, and not a share."""
+    row = kind_of(result.setting.metric.shape).headline_row(result.decoding)
+    return row is not None and result.decoding.roles[row] == NUMBER
 
 
 def _name(decoding: Decoding, i: int) -> str:
     return "median" if decoding.values[i] == "quantile 0.5" else decoding.values[i]
 
 
-def _finished(chart: Any, outcome: Outcome, told: str, height: Any, what: str = "") -> Any:
+def _finished(chart: Any, result: SimulationResult, told: str, height: Any, what: str = "") -> Any:
     alt = _altair()
-    name = outcome.setting.metric.name
+    name = result.setting.metric.name
     title = alt.Title(f"{name} {what}".strip(), subtitle=told)
     room = {"left": 16, "right": 12, "top": 5, "bottom": 5}  # a browser's letters may be wider than those measured
     return styled(chart.properties(width=WIDTH, height=height, title=title, padding=room))

@@ -14,14 +14,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hubbub.analysis.candidates_file import MOST_CANDIDATES
-from hubbub.protocol.invalid import Invalid, brief
+from hubbub.protocol.invalid import Invalid, brief, plural
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.tally_files import write_tally
 from hubbub.simulations import progress
+from hubbub.simulations.html_page import require_page_packages
+from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import FORMS, Distribution, default_population, parse_population
-from hubbub.simulations.people.histories import MOST_EPOCHS, Habits
+from hubbub.simulations.people.histories import MOST_EPOCHS
 from hubbub.simulations.simulate.clients import MOST_INSTALLS as MOST_CLIENTS
-from hubbub.simulations.simulate.run import START, WAYS, Outcome, Setting, simulate, simulate_clients
+from hubbub.simulations.simulate.run import START, WAYS, Setting, SimulationResult, simulate_clients, simulate_metric
 from hubbub.simulations.simulate.scorecard import table
 
 MOST_INSTALLS = 10**12
@@ -87,32 +90,28 @@ def add_simulate(parser: ArgumentParser) -> None:
 def run_simulate(arguments: Namespace) -> int:
     registry = Registry.load(arguments.metrics)
     settings = _settings(arguments, registry)
-    if arguments.report and Path(arguments.report).suffix.lower() not in (".html", ".htm"):
-        raise Invalid([f"--report must end in .html, got {brief(arguments.report)}"])
+    if arguments.report:
+        if Path(arguments.report).suffix.lower() not in (".html", ".htm"):
+            raise Invalid([f"--report must end in .html, got {brief(arguments.report)}"])
+        require_page_packages()
     if arguments.way == "clients":
-        outcomes = simulate_clients(registry, settings, arguments.seed, _clients_progress)
+        results = simulate_clients(registry, settings, arguments.seed, progress.shown("real clients"))
     else:
-        outcomes = [
-            simulate(setting, arguments.seed, arguments.way, _progress(number, settings))
+        results = [
+            simulate_metric(
+                setting, arguments.seed, arguments.way, progress.shown(setting.metric.name, number, len(settings))
+            )
             for number, setting in enumerate(settings)
         ]
     progress.clear()
     if arguments.out:
-        write(Path(arguments.out), outcomes)
+        write(Path(arguments.out), results)
     if arguments.report:
         from hubbub.simulations.simulate.page import page
 
-        Path(arguments.report).write_text(page(registry.app, outcomes, _command(arguments)), encoding="utf-8")
-    print(json.dumps(_facts(arguments, outcomes), indent=1, ensure_ascii=False) if arguments.json else _words(outcomes))
+        Path(arguments.report).write_text(page(registry.app, results, _command(arguments)), encoding="utf-8")
+    print(json.dumps(_facts(arguments, results), indent=1, ensure_ascii=False) if arguments.json else _words(results))
     return 0
-
-
-def _progress(number: int, settings: Sequence[Setting]) -> Callable[[float], None]:
-    return lambda share: progress.show((number + share) / len(settings), settings[number].metric.name)
-
-
-def _clients_progress(share: float) -> None:
-    progress.show(share, "real clients")
 
 
 # --- what is asked for --------------------------------------------------------------------------------------------
@@ -140,9 +139,9 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
         Setting(
             metric=metric,
             people=people.get(metric.name) or default_population(metric.shape),
-            habits=Habits(
+            behaviour=Behaviour(
                 **{name: found[metric.name] for name, found in rates.items() if metric.name in found},
-                season=seasons.get(metric.name, Habits().season),
+                season=seasons.get(metric.name, Behaviour().season),
                 away=arguments.away,
                 churn=arguments.churn,
                 consent=arguments.consent,
@@ -185,7 +184,7 @@ def parse_people(metric: Metric, text: str) -> Distribution:
 
 
 def _read_candidates(metric: Metric, path: str) -> tuple[str, ...] | None:
-    if metric.kind != "string":
+    if not metric.shape.open_list:
         return None
     text = Path(path).read_text(encoding="utf-8-sig")
     lines = tuple(dict.fromkeys(line for line in text.splitlines() if line))
@@ -228,22 +227,22 @@ def _command(arguments: Namespace) -> str:
 # --- what comes of it ---------------------------------------------------------------------------------------------
 
 
-def write(directory: Path, outcomes: Sequence[Outcome]) -> None:
+def write(directory: Path, results: Sequence[SimulationResult]) -> None:
     """Tallies and candidates as an analyst would have them, and what the analyst would not have: the truth."""
     directory.mkdir(parents=True, exist_ok=True)
-    for outcome in outcomes:
-        name = outcome.setting.metric.name
-        (directory / f"{name}.json").write_text(outcome.tally.to_json(), encoding="utf-8")
-        if outcome.setting.candidates is not None:
-            lines = "".join(f"{text}\n" for text in outcome.setting.candidates)
+    for result in results:
+        name = result.setting.metric.name
+        write_tally(result.tally, directory / f"{name}.json")
+        if result.setting.candidates is not None:
+            lines = "".join(f"{text}\n" for text in result.setting.candidates)
             (directory / f"{name}.candidates.txt").write_text(lines, encoding="utf-8")
-        rows = {"metric": name, "rows": _rows(outcome), "scorecard": outcome.card.to_json()}
+        rows = {"metric": name, "rows": _rows(result), "scorecard": result.card.to_json()}
         (directory / f"{name}.truth.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
-def _rows(outcome: Outcome) -> list[dict[str, Any]]:
-    decoding = outcome.decoding
-    columns = (outcome.truth, decoding.estimate, decoding.low, decoding.high)
+def _rows(result: SimulationResult) -> list[dict[str, Any]]:
+    decoding = result.decoding
+    columns = (result.truth, decoding.estimate, decoding.low, decoding.high)
     return [
         {
             "value": value,
@@ -258,33 +257,33 @@ def _rows(outcome: Outcome) -> list[dict[str, Any]]:
     ]
 
 
-def _facts(arguments: Namespace, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _facts(arguments: Namespace, results: Sequence[SimulationResult]) -> dict[str, Any]:
     return {
         "installs": arguments.installs,
         "epochs": arguments.epochs,
         "seed": arguments.seed,
         "metrics": [
             {
-                **outcome.card.to_json(),
-                "way": outcome.way,
-                "population": outcome.setting.people.words,
-                "habits": outcome.setting.habits.words(),
-                "sentence": outcome.sentence,
-                "rows": _rows(outcome),
+                **result.card.to_json(),
+                "way": result.way,
+                "population": result.setting.people.words,
+                "habits": result.setting.behaviour.words(),
+                "sentence": result.sentence,
+                "rows": _rows(result),
             }
-            for outcome in outcomes
+            for result in results
         ],
     }
 
 
-def _words(outcomes: Sequence[Outcome]) -> str:
-    setting = outcomes[0].setting
+def _words(results: Sequence[SimulationResult]) -> str:
+    setting = results[0].setting
     lines = [
-        f"{setting.installs:,} installs, {setting.epochs} epoch{'s' * (setting.epochs > 1)}; {setting.habits.words()}",
-        *(f"  {outcome.setting.metric.name}: {outcome.setting.people.words}" for outcome in outcomes),
+        f"{setting.installs:,} installs, {plural(setting.epochs, 'epoch')}; {setting.behaviour.words()}",
+        *(f"  {result.setting.metric.name}: {result.setting.people.words}" for result in results),
         "",
-        table([outcome.card for outcome in outcomes]),
+        table([result.card for result in results]),
         "",
-        *(outcome.sentence for outcome in outcomes),
+        *(result.sentence for result in results),
     ]
     return "\n".join(lines)

@@ -10,7 +10,7 @@ k-ary wire moves whole categories, so its counts are multinomial. Nothing is app
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +19,11 @@ import numpy.typing as npt
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.tally import Counts, Tally
 from hubbub.simulations.exact_tallies import carry
-from hubbub.simulations.people.histories import Index, Lives
-from hubbub.simulations.people.masks import NOWHERE, Asked, asked_by_cohort
+from hubbub.simulations.kinds.kind import NOWHERE, Index
+from hubbub.simulations.people.histories import Histories
+from hubbub.simulations.people.masks import CohortMasks, masks_by_cohort
+from hubbub.simulations.progress import Progress
 from hubbub.simulations.simulate.slots import Answered, answer_from_slots
-
-Progress = Callable[[float], None]
-"""Is told how much of the work is done, from 0 to 1."""
 
 
 class Sampled(NamedTuple):
@@ -36,21 +35,21 @@ class Sampled(NamedTuple):
 
 def exact_tally(
     metric: Metric,
-    lives: Lives,
+    histories: Histories,
     epochs: Sequence[int],
     rng: np.random.Generator,
     progress: Progress = lambda share: None,
 ) -> Sampled:
-    """The tally that installs with these lives would leave, one report each for every epoch in which they run."""
+    """The tally that installs with these histories would leave, one report each for every epoch in which they run."""
     reports, rows, stale = [], [], 0
     num_cohorts = metric.shape.num_cohorts
-    for asked in asked_by_cohort(metric, lives, rng):
-        answered = answer_from_slots(metric, asked.keys, asked.installs, epochs, rng)
+    for masks in masks_by_cohort(metric, histories, rng):
+        answered = answer_from_slots(metric, masks.keys, masks.installs, epochs, rng)
         stale += answered.stale
-        totals, counts = _counts(metric, asked, answered, rng)
+        totals, counts = _counts(metric, masks, answered, rng)
         reports.append(totals)
         rows.append(counts)
-        progress((asked.cohort + 1) / num_cohorts)
+        progress((masks.cohort + 1) / num_cohorts)
     return Sampled(tally_from(metric, epochs, reports, rows), stale)
 
 
@@ -68,11 +67,11 @@ def tally_from(metric: Definition, epochs: Sequence[int], reports: Sequence[Inde
     )
 
 
-def _counts(metric: Metric, asked: Asked, answered: Answered, rng: np.random.Generator) -> tuple[Index, Index]:
+def _counts(metric: Metric, masks: CohortMasks, answered: Answered, rng: np.random.Generator) -> tuple[Index, Index]:
     shown, installs, keys = _memos(answered)
     sets, which = _alike(shown)
     held = np.bincount(which, installs, minlength=len(sets)).astype(np.int64)
-    ones = _ones(which, installs, asked.where[keys], len(sets), metric.shape.width(asked.cohort))
+    ones = _ones(which, installs, masks.where[keys], len(sets), metric.shape.width(masks.cohort))
     memos = carry(metric.noise.permanent, held[:, np.newaxis], ones, rng)
     in_epoch = sets.T.astype(np.float64)  # whole numbers below 2**53: exact, and much faster than integers
     totals, shown_ones = ((in_epoch @ count).astype(np.int64) for count in (held, memos))

@@ -16,9 +16,11 @@ import numpy.typing as npt
 
 from hubbub.protocol.channel import PRECISION, UNITS, Units
 from hubbub.protocol.metric import Metric
-from hubbub.simulations.people.histories import Index, Lives
-from hubbub.simulations.people.masks import NOWHERE, Asked, asked_by_cohort
-from hubbub.simulations.simulate.exact import Progress, Sampled, tally_from
+from hubbub.simulations.kinds.kind import NOWHERE, Index
+from hubbub.simulations.people.histories import Histories
+from hubbub.simulations.people.masks import CohortMasks, masks_by_cohort
+from hubbub.simulations.progress import Progress
+from hubbub.simulations.simulate.exact import Sampled, tally_from
 from hubbub.simulations.simulate.slots import Answered, answer_from_slots
 
 Words = npt.NDArray[np.uint64]
@@ -31,42 +33,42 @@ CELLS = 1 << 22
 
 def report_tally(
     metric: Metric,
-    lives: Lives,
+    histories: Histories,
     epochs: Sequence[int],
     rng: np.random.Generator,
     progress: Progress = lambda share: None,
 ) -> Sampled:
-    """The tally of installs with these lives, from their single reports."""
+    """The tally of installs with these histories, from their single reports."""
     words = np.random.Generator(np.random.SFC64(rng.integers(0, 2**63)))  # the fastest source of words numpy has
     reports, rows, stale = [], [], 0
-    for asked in asked_by_cohort(metric, lives, rng):
-        width = metric.shape.width(asked.cohort)
+    for masks in masks_by_cohort(metric, histories, rng):
+        width = metric.shape.width(masks.cohort)
         totals = np.zeros(len(epochs), dtype=np.int64)
         counts = np.zeros((len(epochs), width), dtype=np.int64)
-        for block in _blocks(asked, max(WORD, CELLS // (width * len(epochs)))):
+        for block in _blocks(masks, max(WORD, CELLS // (width * len(epochs)))):
             answered = answer_from_slots(metric, block.keys, block.installs, epochs, rng)
             stale += answered.stale
             totals += (answered.slot != NOWHERE).sum(axis=0)
             counts += (_categories if metric.one_hot else _bits)(metric, block, answered, words)
         reports.append(totals)
         rows.append(counts)
-        progress((asked.cohort + 1) / metric.shape.num_cohorts)
+        progress((masks.cohort + 1) / metric.shape.num_cohorts)
     return Sampled(tally_from(metric, epochs, reports, rows), stale)
 
 
-def _blocks(asked: Asked, size: int) -> Iterator[Asked]:
+def _blocks(masks: CohortMasks, size: int) -> Iterator[CohortMasks]:
     """Every install as a row of its own, so many at a time."""
-    ends = np.cumsum(asked.installs)
+    ends = np.cumsum(masks.installs)
     for start in range(0, int(ends[-1]) if len(ends) else 0, size):
         numbers = np.arange(start, min(start + size, int(ends[-1])))
         rows = np.searchsorted(ends, numbers, side="right")
-        yield Asked(asked.cohort, asked.keys[rows], np.ones(len(rows), dtype=np.int64), asked.where)
+        yield CohortMasks(masks.cohort, masks.keys[rows], np.ones(len(rows), dtype=np.int64), masks.where)
 
 
 # --- bits ---------------------------------------------------------------------------------------------------------
 
 
-def _bits(metric: Metric, block: Asked, answered: Answered, rng: np.random.Generator) -> Index:
+def _bits(metric: Metric, block: CohortMasks, answered: Answered, rng: np.random.Generator) -> Index:
     """How many reports of each epoch have each bit."""
     width = metric.shape.width(block.cohort)
     memos = [
@@ -129,7 +131,7 @@ def _set_with(numerators: tuple[int, ...], like: Words, rng: np.random.Generator
 # --- categories ---------------------------------------------------------------------------------------------------
 
 
-def _categories(metric: Metric, block: Asked, answered: Answered, rng: np.random.Generator) -> Index:
+def _categories(metric: Metric, block: CohortMasks, answered: Answered, rng: np.random.Generator) -> Index:
     """How many reports of each epoch name each category."""
     width = metric.shape.width(block.cohort)
     drawn = answered.held != NOWHERE

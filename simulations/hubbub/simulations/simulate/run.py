@@ -22,11 +22,13 @@ from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.shape import MAX_CELLS
 from hubbub.protocol.tally import Tally
+from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import Distribution
-from hubbub.simulations.people.histories import MOST_LIVES, Habits, Lives, draw_lives
-from hubbub.simulations.people.truth import Truth, truth_of_counts
+from hubbub.simulations.people.histories import MOST_HISTORIES, Histories, draw_histories
+from hubbub.simulations.people.truth import Truth, truth_of
+from hubbub.simulations.progress import Progress
 from hubbub.simulations.simulate.clients import client_tallies, first_moment
-from hubbub.simulations.simulate.exact import Progress, Sampled, exact_tally
+from hubbub.simulations.simulate.exact import Sampled, exact_tally
 from hubbub.simulations.simulate.reports import report_tally
 from hubbub.simulations.simulate.scorecard import Scorecard, score, sentence
 from hubbub.simulations.simulate.slots import TooManyHistories
@@ -39,22 +41,22 @@ ever."""
 MOST_BITS = 40_000_000_000
 """Bits of all reports together that are drawn one by one: some minutes."""
 
-_FEWEST_LIVES = 512
+_FEWEST_HISTORIES = 512
 _MOST_WORK = 1 << 27
 _MOST_DECOYS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Setting:
-    """What is simulated. `candidates` are what the analyst looks for, where the metric is of strings."""
+    """What is simulated. `candidates` are what the analyst looks for, where answers are not declared."""
 
-    metric: Metric
-    people: Distribution
-    habits: Habits
-    installs: int
-    epochs: int
-    candidates: tuple[str, ...] | None = None
-    start: int = START
+    metric: Metric  # what is asked
+    people: Distribution  # what they would answer
+    behaviour: Behaviour  # how they change, come and go
+    installs: int  # how many there are
+    epochs: int  # for how many epochs they are asked
+    candidates: tuple[str, ...] | None = None  # what the analyst looks for, where answers are not declared
+    start: int = START  # the first second of the first epoch
 
     @property
     def epoch_numbers(self) -> list[int]:
@@ -64,60 +66,64 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Outcome:
+class SimulationResult:
     """What came of it."""
 
-    setting: Setting
-    way: str
-    lives: Lives
-    tally: Tally
-    decoding: Decoding
-    truth: Truth
-    card: Scorecard
+    setting: Setting  # what was simulated
+    way: str  # how: exact tallies, every report, or real clients
+    histories: Histories  # what the installs answered
+    tally: Tally  # what a collector would have counted
+    decoding: Decoding  # what an analyst makes of it
+    truth: Truth  # the true value of each row
+    card: Scorecard  # the one held against the other
 
     @property
     def sentence(self) -> str:
-        return sentence(self.card, self.decoding, self.truth)
+        return sentence(self.setting.metric, self.card, self.decoding, self.truth)
 
 
-def simulate(setting: Setting, seed: int, way: str | None = None, progress: Progress = lambda share: None) -> Outcome:
+def simulate_metric(
+    setting: Setting, seed: int, way: str | None = None, progress: Progress = lambda share: None
+) -> SimulationResult:
     """Draw, decode, judge. The same seed gives the same people, tally and estimates, whatever other metrics do."""
     epochs = setting.epoch_numbers
     if not epochs:
         name, end = setting.metric.name, setting.metric.expires.isoformat()
         raise Invalid([f"{name}: expires must be after the simulation begins, got {end}; --start sets an earlier day"])
     rng = np.random.default_rng([seed, *setting.metric.name.encode()])
-    lives = lives_of(setting, rng)
-    used, sampled = _sample(setting, lives, epochs, rng, way, progress)
-    return judge(setting, used, lives, sampled.tally, sampled.stale)
+    histories = histories_of(setting, rng)
+    used, sampled = _sample(setting, histories, epochs, rng, way, progress)
+    return judge(setting, used, histories, sampled.tally, sampled.stale)
 
 
 def simulate_clients(
     registry: Registry, settings: Sequence[Setting], seed: int, progress: Progress = lambda share: None
-) -> list[Outcome]:
+) -> list[SimulationResult]:
     """The same through real clients and a real collector, for a whole registry at once, in the epochs just past.
 
     The people are those of the seed; the noise is the operating system's. What is stale is not known from outside.
     """
     if {setting.metric.name for setting in settings} != set(registry.metrics):
         raise Invalid(["real clients answer all metrics of a registry, got some of them"])
-    if len(settings) > 1 and (settings[0].habits.away or settings[0].habits.churn):
+    if len(settings) > 1 and (settings[0].behaviour.away or settings[0].behaviour.churn):
         raise Invalid(
             ["--away and --churn need a registry of one metric for real clients: installs are away as a whole"]
         )
     now = time.time()
-    lives = {}
+    histories = {}
     for setting in settings:
         rng = np.random.default_rng([seed, *setting.metric.name.encode()])
-        some = replace(setting.habits, consent=1.0)
-        agreed = max(1, round(setting.installs * setting.habits.consent))
-        lives[setting.metric.name] = lives_of(replace(setting, habits=some, installs=agreed), rng).split()
-    tallies = client_tallies(registry.source, lives, now=now, processes=min(4, os.cpu_count() or 1), progress=progress)
+        some = replace(setting.behaviour, consent=1.0)
+        agreed = max(1, round(setting.installs * setting.behaviour.consent))
+        histories[setting.metric.name] = histories_of(replace(setting, behaviour=some, installs=agreed), rng).split()
+    tallies = client_tallies(
+        registry.source, histories, now=now, processes=min(4, os.cpu_count() or 1), progress=progress
+    )
     return [
         judge(
             replace(setting, start=first_moment(setting.metric.every, setting.epochs, now)),
             "clients",
-            lives[setting.metric.name],
+            histories[setting.metric.name],
             tallies[setting.metric.name],
             float("nan"),
         )
@@ -125,17 +131,17 @@ def simulate_clients(
     ]
 
 
-def judge(setting: Setting, way: str, lives: Lives, tally: Tally, stale: float) -> Outcome:
+def judge(setting: Setting, way: str, histories: Histories, tally: Tally, stale: float) -> SimulationResult:
     """Decode as an analyst would, and hold it against the truth."""
     metric = setting.metric
-    candidates = candidates_of(setting) if metric.kind == "string" else None
+    candidates = candidates_of(setting) if metric.shape.open_list else None
     decoding = decode(tally, candidates)
-    counts = lives.counts()
-    truth = truth_of_counts(decoding, metric, counts, max(len(decoding.epochs), 1))
-    return Outcome(
+    counts = histories.counts()
+    truth = truth_of(decoding, metric, counts, max(len(decoding.epochs), 1))
+    return SimulationResult(
         setting=replace(setting, candidates=candidates),
         way=way,
-        lives=lives,
+        histories=histories,
         tally=tally,
         decoding=decoding,
         truth=truth,
@@ -143,14 +149,16 @@ def judge(setting: Setting, way: str, lives: Lives, tally: Tally, stale: float) 
     )
 
 
-def lives_of(setting: Setting, rng: np.random.Generator) -> Lives:
-    """The people's lives as far as this metric hears of them."""
+def histories_of(setting: Setting, rng: np.random.Generator) -> Histories:
+    """The people's histories as far as this metric hears of them."""
     shape = setting.metric.shape
     cells = sum(shape.width(cohort) for cohort in range(shape.num_cohorts))
-    # Lives are dear where cells are many, and where epochs are: a number may be rounded anew in each.
-    most = max(_FEWEST_LIVES, min(MOST_LIVES, MAX_CELLS // 2 // cells, _MOST_WORK // setting.epochs**2))
-    lives = draw_lives(setting.people, setting.habits, setting.installs, len(setting.epoch_numbers), rng, most)
-    return lives.reporting_once() if setting.metric.every == "once" else lives
+    # Histories are costly where cells are many, and where epochs are: a number may be rounded anew in each.
+    most = max(_FEWEST_HISTORIES, min(MOST_HISTORIES, MAX_CELLS // 2 // cells, _MOST_WORK // setting.epochs**2))
+    histories = draw_histories(
+        setting.people, setting.behaviour, setting.installs, len(setting.epoch_numbers), rng, most
+    )
+    return histories.reporting_once() if setting.metric.every == "once" else histories
 
 
 def candidates_of(setting: Setting) -> tuple[str, ...]:
@@ -165,7 +173,7 @@ def candidates_of(setting: Setting) -> tuple[str, ...]:
 
 def _sample(
     setting: Setting,
-    lives: Lives,
+    histories: Histories,
     epochs: Sequence[int],
     rng: np.random.Generator,
     way: str | None,
@@ -176,12 +184,12 @@ def _sample(
         _refuse_too_many(setting, "drawing every report")
     try:
         first = way or "tallies"
-        return first, ways[first](setting.metric, lives, epochs, rng, progress)
+        return first, ways[first](setting.metric, histories, epochs, rng, progress)
     except TooManyHistories as problem:
         if way == "tallies":
             raise
         _refuse_too_many(setting, str(problem))
-        return "reports", report_tally(setting.metric, lives, epochs, rng, progress)
+        return "reports", report_tally(setting.metric, histories, epochs, rng, progress)
 
 
 def _refuse_too_many(setting: Setting, why: str) -> None:

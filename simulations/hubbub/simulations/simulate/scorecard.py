@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.analysis.render.text import percent, text_table
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
-from hubbub.protocol.kinds import Mean, Range, String
 from hubbub.protocol.metric import Metric
-from hubbub.simulations.people.truth import Truth, leaf_shares
+from hubbub.simulations.kinds import kind_class, kind_of
+from hubbub.simulations.people.truth import Truth
 from hubbub.simulations.simulate.theory import predicted_error
 
 Array = npt.NDArray[np.float64]
@@ -27,22 +28,22 @@ class Scorecard:
     For a range it is the largest error of its distribution function, for a mean the error as a part of the range.
     """
 
-    metric: str
-    kind: str
-    reports: int
-    epochs: int
-    present: int
-    found: int
-    missed: int
-    false: int
-    smallest_seen: float | None
-    noise_floor: float | None
-    distance: float
-    covered: int
-    intervals: int
-    error: float
-    theory: float
-    stale: float
+    metric: str  # its name
+    kind: str  # its kind
+    reports: int  # reports counted
+    epochs: int  # epochs pooled
+    present: int  # values that somebody has
+    found: int  # of these, how many were detected
+    missed: int  # and how many were not
+    false: int  # values detected that nobody has
+    smallest_seen: float | None  # the smallest share detected
+    noise_floor: float | None  # the estimate from which on a value is detected
+    distance: float  # how far the best guess is from the truth (see above)
+    covered: int  # intervals that hold the truth
+    intervals: int  # of so many
+    error: float  # root mean square error of the estimates
+    theory: float  # what the formulas predict for it
+    stale: float  # the share of reports that repeat an answer no longer true
 
     @property
     def coverage(self) -> float:
@@ -77,7 +78,7 @@ def score(metric: Metric, decoding: Decoding, truth: Truth, counts: Mapping[Any,
         false=int((answers & (truth == 0) & decoding.detected).sum()),
         smallest_seen=float(truth[found].min()) if found.any() else None,
         noise_floor=float(decoding.noise_floor) if np.isfinite(decoding.noise_floor) else None,
-        distance=_distance(metric, decoding, truth, counts),
+        distance=kind_of(metric.shape).distance(decoding, truth, counts),
         covered=int(holds.sum()),
         intervals=int(judged.sum()),
         error=error,
@@ -90,43 +91,12 @@ def _errors(metric: Metric, decoding: Decoding, truth: Truth, counts: Mapping[An
     """Root mean squares over all answers: of the errors made, and of those the formulas predict."""
     installs = max(decoding.installs, 1.0)
     epochs = max(len(decoding.epochs), 1)
-    shape = metric.shape
-    if isinstance(shape, Mean):
-        span = float(shape.high - shape.low)
-        return abs(float(decoding.estimate[0] - truth[0])) / span, predicted_error(metric, 0.5, installs, epochs)
-    if isinstance(shape, Range):
-        assert decoding.distribution is not None
-        known, estimate = leaf_shares(shape, counts), decoding.distribution.leaves
-    else:
-        rows = [i for i, role in enumerate(decoding.roles) if role == ANSWER]
-        known, estimate = truth[rows], decoding.estimate[rows]
-    strings = _fitted_together(decoding, metric)
+    kind = kind_of(metric.shape)
+    errors, known = kind.errors(decoding, truth, counts)
+    fitted = kind.fitted_together(decoding)
     shares, repeats = np.unique(known, return_counts=True)
-    variances = [predicted_error(metric, float(share), installs, epochs, strings) ** 2 for share in shares]
-    return _rms(estimate - known), float(np.sqrt(np.average(variances, weights=repeats))) if len(shares) else np.nan
-
-
-def _fitted_together(decoding: Decoding, metric: Metric) -> int:
-    if not isinstance(metric.shape, String):
-        return 0
-    cells = metric.shape.num_bits * metric.shape.num_cohorts
-    return min(int(decoding.detected.sum()), cells - 1)
-
-
-def _distance(metric: Metric, decoding: Decoding, truth: Truth, counts: Mapping[Any, int]) -> float:
-    shape = metric.shape
-    if isinstance(shape, Mean):
-        return abs(float(decoding.best_guess[0] - truth[0])) / float(shape.high - shape.low)
-    if isinstance(shape, Range):
-        assert decoding.distribution is not None
-        guess, known = (np.cumsum(x) for x in (decoding.distribution.best_guess, leaf_shares(shape, counts)))
-        # Of those who answered, as the distribution function is.
-        return float(np.max(np.abs(guess / max(guess[-1], 1e-300) - known / max(known[-1], 1e-300))))
-    shares = np.array([role != NUMBER for role in decoding.roles], dtype=bool)
-    guess, known = decoding.best_guess[shares], truth[shares]
-    if decoding.kind == "flag":  # the one row is yes; no is what is left
-        return abs(float(guess[0] - known[0]))
-    return float(np.nansum(np.abs(guess - known)) / 2)
+    variances = [predicted_error(metric, float(share), installs, epochs, fitted) ** 2 for share in shares]
+    return _rms(errors), float(np.sqrt(np.average(variances, weights=repeats))) if len(shares) else np.nan
 
 
 def _rms(errors: Array) -> float:
@@ -136,28 +106,20 @@ def _rms(errors: Array) -> float:
 
 # --- in words -----------------------------------------------------------------------------------------------------
 
-_PLURALS = {"string": "strings", "choice": "choices", "histogram": "buckets"}
 
-
-def sentence(card: Scorecard, decoding: Decoding, truth: Truth) -> str:
+def sentence(metric: Metric, card: Scorecard, decoding: Decoding, truth: Truth) -> str:
     """What the undecided want to know."""
     if not card.reports:
         return f"{card.metric}: nobody would report."
     stale = _stale_words(card)
-    match card.kind:
-        case "flag":
-            return f"{card.metric}: you would read {_reading(decoding, truth, 0)}.{stale}"
-        case "mean":
-            return f"{card.metric}: you would read {_reading(decoding, truth, 0)}.{stale}"
-        case "range":
-            row = decoding.values.index("quantile 0.5")
-            if not isfinite(decoding.estimate[row]):
-                return f"{card.metric}: so few reports show nothing.{stale}"
-            return (
-                f"{card.metric}: you would read a median of {_reading(decoding, truth, row)}, and no share below any "
-                f"number off by more than {percent(card.distance)}.{stale}"
-            )
-    things = _PLURALS[card.kind]
+    kind = kind_of(metric.shape)
+    row = kind.headline_row(decoding)
+    if row is not None:
+        if not isfinite(decoding.estimate[row]):
+            return f"{card.metric}: so few reports show nothing.{stale}"
+        read = kind.headline.format(reading=_reading(decoding, truth, row), distance=percent(card.distance))
+        return f"{card.metric}: you would read {read}.{stale}"
+    things = kind.answers_are_called
     if not card.found:
         few = card.noise_floor is None or card.noise_floor >= 1
         why = "so few reports show nothing" if few else f"nothing under {percent(card.noise_floor or 0)} can be seen"
@@ -188,13 +150,6 @@ def _reading(decoding: Decoding, truth: Truth, row: int) -> str:
     return f"{show(float(decoding.estimate[row]))} ± {show(reach)} where the truth is {show(float(truth[row]))}"
 
 
-def percent(share: float) -> str:
-    if not isfinite(share):
-        return "unknown"
-    digits = 1 if abs(share) >= 0.1 else 2 if abs(share) >= 0.001 else 4
-    return f"{100 * share:.{digits}f} %"
-
-
 def share_of_stale(card: Scorecard) -> str:
     if isnan(card.stale):
         return "unknown"
@@ -210,7 +165,7 @@ def table(cards: list[Scorecard]) -> str:
             card.kind,
             *(
                 [f"{card.found:,}", f"{card.missed:,}", f"{card.false:,}"]
-                if card.kind not in ("mean", "flag")
+                if kind_class(card.kind).counts_answers
                 else [""] * 3
             ),
             percent(card.distance),
@@ -221,11 +176,4 @@ def table(cards: list[Scorecard]) -> str:
         ]
         for card in cards
     ]
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i < 2 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (header, *rows)
-    )
+    return "\n".join(text_table(header, rows, left=(0, 1)))

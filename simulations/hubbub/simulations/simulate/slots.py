@@ -2,8 +2,7 @@
 
 A mask that was answered before is answered by the same memo; a new one takes a free slot; when all are taken, an old
 slot answers for it, the same one every time, and which one is a matter of the install's secret key: to everybody
-else, even chance. With `hold`, periods take the place of masks. tests/simulations/test_slots.py runs the client beside
-it.
+else, even chance. With `hold`, periods take the place of masks. A test of this module runs the client beside it.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ import numpy.typing as npt
 
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Metric
-from hubbub.simulations.people.histories import Index
-from hubbub.simulations.people.masks import NOWHERE
+from hubbub.simulations.kinds.kind import NOWHERE, Index
 
 MOST_ROWS = 1_000_000
 UNUSED = -1
@@ -42,14 +40,14 @@ def answer_from_slots(
     metric: Metric, keys: Index, installs: Index, epochs: Sequence[int], rng: np.random.Generator
 ) -> Answered:
     """Follow the client through all epochs. Rows part where installs of one history choose different old slots."""
-    crowd = _Crowd(metric, keys, installs, rng)
+    table = _SlotTable(metric, keys, installs, rng)
     periods = None if metric.hold is None else np.asarray(epochs, dtype=np.int64) // metric.hold
     for epoch in range(keys.shape[1]):
-        crowd.answer(epoch, periods)
-    return crowd.answered()
+        table.answer(epoch, periods)
+    return table.answered()
 
 
-class _Crowd:
+class _SlotTable:
     def __init__(self, metric: Metric, keys: Index, installs: Index, rng: np.random.Generator) -> None:
         self.slots, self.rng = metric.max_values, rng
         self.keys, self.installs = keys, installs

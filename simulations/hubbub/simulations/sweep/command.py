@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from hubbub.analysis.render.text import text_table
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.simulations import progress
+from hubbub.simulations.kinds import KINDS, kind_class
 from hubbub.simulations.people.histories import MOST_EPOCHS
-from hubbub.simulations.sweep.run import AXES, Point, Row, grid, run
+from hubbub.simulations.sweep.run import AXES, Figures, Point, grid, run
 
-KINDS = ("flag", "choice", "string", "mean", "histogram", "range")
-_STRINGS = {"bits": (64.0,), "cohorts": (128.0,), "hashes": (1.0,)}
+SHAPE_AXES = ("bits", "cohorts", "hashes")
 
 
 def add_sweep(parser: ArgumentParser) -> None:
@@ -31,7 +32,7 @@ def add_sweep(parser: ArgumentParser) -> None:
         "  hubbub sweep --kind choice --epsilon 1,2 --epochs 12 --change 0,2%,10% --max-values 2\n"
         "  hubbub sweep --hashes 1,2,4 --population exponential:10,100 --repeats 20"
     )
-    parser.add_argument("--kind", choices=KINDS, default="string", help="of the metric (default: string)")
+    parser.add_argument("--kind", choices=tuple(KINDS), default="string", help="of the metric (default: string)")
     parser.add_argument("--epsilon", default="1", help="axis: epsilon_one_report (default: 1)")
     parser.add_argument("--installs", default="1e6", help="axis: installs (default: 1e6)")
     parser.add_argument("--change", default="0", help="axis: share of answers drawn anew in an epoch (default: 0)")
@@ -78,12 +79,13 @@ def _points(arguments: Namespace) -> tuple[list[Point], dict[str, Sequence[float
             raise Invalid([f"--{name.replace('_', '-')} must be in [1, {most}], got {value}"])
     if arguments.seed < 0:
         raise Invalid([f"--seed must not be negative, got {arguments.seed}"])
+    own = kind_class(arguments.kind).shape_axes
     axes: dict[str, Sequence[float]] = {}
     for name in AXES:
         given = getattr(arguments, name)
-        if given is None and arguments.kind == "string":
-            axes[name] = _STRINGS[name]
-        elif given is not None and name in _STRINGS and arguments.kind != "string":
+        if given is None and name in own:
+            axes[name] = (own[name],)
+        elif given is not None and name in SHAPE_AXES and name not in own:
             raise Invalid([f"--{name} is for strings, a {arguments.kind} has none"])
         elif given is not None:
             axes[name] = _values(name, given)
@@ -119,9 +121,9 @@ def _values(axis: str, text: str) -> list[float]:
     return list(dict.fromkeys(found))
 
 
-def _run(arguments: Namespace, points: Sequence[Point]) -> list[Row]:
+def _run(arguments: Namespace, points: Sequence[Point]) -> list[Figures]:
     """In the order of the grid, whoever was done first."""
-    found: dict[str, Row] = {}
+    found: dict[str, Figures] = {}
     results = Path(arguments.out) if arguments.out else None
     known = 0
     for point, figures, before in run(points, arguments.processes or os.cpu_count() or 1, results):
@@ -134,14 +136,14 @@ def _run(arguments: Namespace, points: Sequence[Point]) -> list[Row]:
     return [{**asdict(point), **found[point.key]} for point in points]
 
 
-def _table(rows: Sequence[Row], axes: Sequence[str]) -> str:
+def _table(rows: Sequence[Figures], axes: Sequence[str]) -> str:
     header = [*axes, "error", "theory", "bound", "error/bound", "found", "false", "coverage", "stale"]
     lines = [header]
     for row in rows:
         lines.append(
             [
                 *(f"{row[axis]:g}" for axis in axes),
-                *(_percent(row[name]) for name in ("error", "theory", "bound")),
+                *(f"{100 * row[name]:.3g} %" for name in ("error", "theory", "bound")),
                 f"{row['error'] / row['bound']:.2f}",
                 f"{row['found']:.1f}",
                 f"{row['false']:.1f}",
@@ -149,9 +151,4 @@ def _table(rows: Sequence[Row], axes: Sequence[str]) -> str:
                 f"{100 * row['stale']:.1f} %",
             ]
         )
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    return "\n".join("  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in lines)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    return "\n".join(text_table(lines[0], lines[1:], left=()))

@@ -22,12 +22,11 @@ from typing import Any
 import numpy as np
 
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.metric import Metric
-from hubbub.protocol.shape import Shape
+from hubbub.simulations.kinds import kind_class
+from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import default_population, parse_population
-from hubbub.simulations.people.histories import Habits
-from hubbub.simulations.simulate.run import Setting, simulate
+from hubbub.simulations.simulate.run import Setting, simulate_metric
 from hubbub.simulations.simulate.theory import bound
 
 AXES = ("epsilon", "installs", "change", "bits", "cohorts", "hashes")
@@ -38,7 +37,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One setting. `bits`, `cohorts` and `hashes` are of strings, and 0 for other kinds."""
+    """One setting. `bits`, `cohorts` and `hashes` are 0 for kinds whose shape has none."""
 
     kind: str
     epsilon: float
@@ -61,7 +60,7 @@ class Point:
 
     @property
     def metric(self) -> Metric:
-        shape = _shape(self)
+        shape = kind_class(self.kind).example({"bits": self.bits, "cohorts": self.cohorts, "hashes": self.hashes})
         noise = shape.best_noise(Fraction(str(self.epsilon)), Fraction(str(self.permanent)))
         return Metric(
             name="swept",
@@ -80,25 +79,10 @@ class Point:
         return Setting(
             metric=metric,
             people=parse_population(shape, given) if given else default_population(shape),
-            habits=Habits(change=self.change),
+            behaviour=Behaviour(change=self.change),
             installs=self.installs,
             epochs=self.epochs,
         )
-
-
-def _shape(point: Point) -> Shape:
-    match point.kind:
-        case "flag":
-            return Flag()
-        case "choice":
-            return Choice(choices=tuple(f"choice {i}" for i in range(1, 17)), absent="choice 16")
-        case "mean":
-            return Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0))
-        case "histogram":
-            return Histogram(edges=tuple(Fraction(i) for i in range(9)), buckets_per_report=8)
-        case "range":
-            return Range(low=Fraction(0), high=Fraction(256), num_leaves=256, branching=4)
-    return String(num_bits=point.bits, num_hashes=point.hashes, num_cohorts=point.cohorts)
 
 
 def grid(common: Point, axes: dict[str, Sequence[float]]) -> list[Point]:
@@ -125,7 +109,7 @@ def grid(common: Point, axes: dict[str, Sequence[float]]) -> list[Point]:
 def measure(point: Point) -> dict[str, Any]:
     """Simulate a point as often as it asks; errors are root mean squares, all else averages."""
     setting = point.setting()
-    cards = [simulate(setting, point.seed + 1000 * number).card for number in range(point.repeats)]
+    cards = [simulate_metric(setting, point.seed + 1000 * number).card for number in range(point.repeats)]
     installs = cards[0].reports / max(cards[0].epochs, 1)
 
     def average(name: str) -> float:
@@ -139,11 +123,11 @@ def measure(point: Point) -> dict[str, Any]:
     }
 
 
-Row = dict[str, Any]
+Figures = dict[str, Any]
 """A point and its figures, side by side."""
 
 
-def run(points: Sequence[Point], processes: int, results: Path | None) -> Iterator[tuple[Point, Row, bool]]:
+def run(points: Sequence[Point], processes: int, results: Path | None) -> Iterator[tuple[Point, Figures, bool]]:
     """Yields every point with its figures as it becomes known, and whether it was known before."""
     known = _read(results) if results else {}
     for point in points:
@@ -156,7 +140,7 @@ def run(points: Sequence[Point], processes: int, results: Path | None) -> Iterat
         yield point, figures, False
 
 
-def _measured(points: Sequence[Point], processes: int) -> Iterator[tuple[Point, Row]]:
+def _measured(points: Sequence[Point], processes: int) -> Iterator[tuple[Point, Figures]]:
     if processes <= 1:
         yield from ((point, measure(point)) for point in points)
         return
@@ -170,9 +154,9 @@ def _measured(points: Sequence[Point], processes: int) -> Iterator[tuple[Point, 
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _read(path: Path) -> dict[str, Row]:
+def _read(path: Path) -> dict[str, Figures]:
     """Points done before. A line torn by a crash is a point not done."""
-    found: dict[str, Row] = {}
+    found: dict[str, Figures] = {}
     if not path.exists():
         return found
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -184,7 +168,7 @@ def _read(path: Path) -> dict[str, Row]:
     return found
 
 
-def _append(path: Path, point: Point, figures: Row) -> None:
+def _append(path: Path, point: Point, figures: Figures) -> None:
     line = json.dumps({"point": json.loads(point.key), "figures": figures})
     with path.open("ab+") as file:
         file.seek(0, os.SEEK_END)

@@ -26,19 +26,21 @@ import numpy as np
 from scipy import stats
 
 from hubbub.client.respond import respond
+from hubbub.protocol.cadence import DAY
+from hubbub.protocol.invalid import plural
 from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import one_bit_noise
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.wire import unpack
-from hubbub.simulations.audit.transcripts import live, reporting_allowed, tapped_wire
+from hubbub.simulations.audit.transcripts import transcript
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, finished, lines_and_points, rule
+from hubbub.simulations.progress import Progress
 
-DAY = 86_400
 START = 20_000.5 * DAY
 ANSWER = Definition(name="answer", every="day", shape=Flag(), noise=one_bit_noise(Fraction(1), Fraction(2)))
 A1, A0 = (float(p) for p in ANSWER.noise.permanent.probabilities)
@@ -107,7 +109,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
             chance = min(success(reports, how), 1.0)
             low, high = bounds.share(setting.people, chance)
             found[f"{how} {reports}"] = Prediction(
-                what=f"right guesses after {reports} report{'s' * (reports > 1)}, {how}",
+                what=f"right guesses after {plural(reports, 'report')}, {how}",
                 low=low,
                 high=high,
                 why=f"the best guess is right with {chance:.2%}; binomial",
@@ -126,10 +128,10 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
     return found
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
-    right = {MEMO: _memos(setting, rng, tick), FRESH: _fresh(setting, rng)}
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
+    right = {MEMO: _memos(setting, rng, progress), FRESH: _fresh(setting, rng)}
     figures = {f"{how} {days}": right[how][i] for how in right for i, days in enumerate(setting.days)}
-    figures["bits"] = _whole_installs(setting, rng, tick)
+    figures["bits"] = _whole_installs(setting, rng, progress)
     rows = tuple(
         (
             str(days),
@@ -140,7 +142,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         for days in setting.days
     )
     last = setting.days[-1]
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=(
             "reports",
@@ -174,7 +176,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
     )
 
 
-def _memos(setting: Setting, rng: np.random.Generator, tick: Tick) -> list[float]:
+def _memos(setting: Setting, rng: np.random.Generator, progress: Progress) -> list[float]:
     """The share of right guesses at each number of days, from reports of the real code."""
     right = np.zeros(len(setting.days))
     for person in range(setting.people):
@@ -184,7 +186,7 @@ def _memos(setting: Setting, rng: np.random.Generator, tick: Tick) -> list[float
             bits.append(shown)
         ones = np.cumsum(bits)[np.array(setting.days) - 1]
         right += (2 * ones >= setting.days) == bool(mask)
-        tick(0.7 * person / setting.people)
+        progress(0.7 * person / setting.people)
     return list(right / setting.people)
 
 
@@ -197,21 +199,18 @@ def _fresh(setting: Setting, rng: np.random.Generator) -> list[float]:
     return [float(np.mean((2 * ones[days - 1] >= days) == says_yes)) for days in setting.days]
 
 
-def _whole_installs(setting: Setting, rng: np.random.Generator, tick: Tick) -> float:
+def _whole_installs(setting: Setting, rng: np.random.Generator, progress: Progress) -> float:
     known, right = by_short_hash(REGISTRY), 0
     times = [START + DAY * day for day in range(setting.year)]
-    with reporting_allowed(), tapped_wire() as sent:
-        for client in range(setting.clients):
-            sent.clear()
-            live(REGISTRY, times, {"page": (TEXT,) * len(times)}, rng.bytes)
-            reports = [report for body in sent for report in unpack(body, known).reports]
-            assert len(reports) == setting.year
-            mask = PAGE.shape.encode(TEXT, reports[0].cohort).mask
-            right += sum(
-                (2 * sum(report.bits >> i & 1 for report in reports) > len(reports)) == (mask >> i & 1)
-                for i in range(128)
-            )
-            tick(0.7 + 0.3 * client / setting.clients)
+    for client in range(setting.clients):
+        messages = transcript(REGISTRY, times, {"page": (TEXT,) * len(times)}, rng.bytes)
+        reports = [report for body in messages for report in unpack(body, known).reports]
+        assert len(reports) == setting.year
+        mask = PAGE.shape.encode(TEXT, reports[0].cohort).mask
+        right += sum(
+            (2 * sum(report.bits >> i & 1 for report in reports) > len(reports)) == (mask >> i & 1) for i in range(128)
+        )
+        progress(0.7 + 0.3 * client / setting.clients)
     return right / (128 * setting.clients)
 
 

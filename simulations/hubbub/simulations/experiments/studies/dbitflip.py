@@ -30,8 +30,9 @@ from hubbub.protocol.noise import many_bit_noise, one_bit_noise
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, finished, lines_and_points
+from hubbub.simulations.progress import Progress
 
 BUCKETS = 32
 EPSILON = Fraction(1)
@@ -108,7 +109,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
     return found
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
     figures, rows, points = {}, [], []
     n, trials, done = setting.installs, 2 * len(setting.asked) * setting.repeats, 0
     for asked in setting.asked:
@@ -121,7 +122,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
                 tally = sample_tally(question, by_cohort.sum(axis=1), ones_of(question.shape, by_cohort), rng)
                 squares += float(np.mean((decode(tally).estimate[:BUCKETS] - counts / n) ** 2))
                 done += 1
-            tick(done / trials)
+            progress(done / trials)
             figures[f"{how} {asked}"] = n * squares / setting.repeats
             points.append({"series": how, "asked": asked, "variance": figures[f"{how} {asked}"]})
         rows.append(
@@ -137,7 +138,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         )
     for asked in (1, max(setting.asked)):
         figures[f"epsilon {asked}"] = float(metric(PAPER, asked).epsilon_permanent)
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=("d", "paper's flips: theory", "found", "hubbub's: theory", "found", "paper / hubbub"),
         rows=tuple(rows),

@@ -26,16 +26,17 @@ from math import exp
 import numpy as np
 from scipy import stats
 
+from hubbub.protocol.cadence import DAY
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.wire import unpack
-from hubbub.simulations.audit.transcripts import live, reporting_allowed, tapped_wire
+from hubbub.simulations.audit.transcripts import transcript
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, chart, colours, finished, rule
+from hubbub.simulations.progress import Progress
 
-DAY = 86_400
 FALSE = 0.05
 PLAIN, HELD = "plain", "held"
 NAMES = {PLAIN: "without hold", HELD: "with hold"}
@@ -156,9 +157,8 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
-    days = 2 * setting.hold
-    counts = {changed: _installs(setting, changed, rng, tick) for changed in (False, True)}
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
+    counts = {changed: _installs(setting, changed, rng, progress) for changed in (False, True)}
     figures = {}
     for metric in NAMES:
         for window in setting.windows:
@@ -184,7 +184,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         for window in setting.windows
     )
     plain, held = (figures[f"{metric} {setting.hold} True"] for metric in NAMES)
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=(
             "metric",
@@ -210,19 +210,24 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             f"and detection by e^{epsilon:.1f} x 5 % = {exp(epsilon) * FALSE:.0%} for the best of all tests. The "
             "price is freshness: an answer may be a period old.",
         ),
-        published=(
-            Published(
-                what="changes of value under memoisation",
-                theirs="visible (said, not measured)",
-                ours=f"detected with {plain:.0%} after {setting.change} days, {days} days in all: "
-                f"{figures[f'{PLAIN} {days} True']:.0%}",
-                why="agrees; the figures are new",
-            ),
+        published=_published(setting, figures, plain),
+    )
+
+
+def _published(setting: Setting, figures: Mapping[str, float], plain: float) -> tuple[Published, ...]:
+    days = 2 * setting.hold
+    return (
+        Published(
+            what="changes of value under memoisation",
+            theirs="visible (said, not measured)",
+            ours=f"detected with {plain:.0%} after {setting.change} days, {days} days in all: "
+            f"{figures[f'{PLAIN} {days} True']:.0%}",
+            why="agrees; the figures are new",
         ),
     )
 
 
-def _installs(setting: Setting, changed: bool, rng: np.random.Generator, tick: Tick) -> dict[str, np.ndarray]:
+def _installs(setting: Setting, changed: bool, rng: np.random.Generator, progress: Progress) -> dict[str, np.ndarray]:
     """Which days each install reported a yes, for both metrics."""
     registry, days = setting.registry, 2 * setting.hold
     first = -(-20_000 // setting.hold) * setting.hold  # a period begins
@@ -230,14 +235,11 @@ def _installs(setting: Setting, changed: bool, rng: np.random.Generator, tick: T
     history = tuple(not changed or day < setting.change for day in range(days))
     known = by_short_hash(registry)
     seen = {metric: np.zeros((setting.installs, days), dtype=np.int64) for metric in NAMES}
-    with reporting_allowed(), tapped_wire() as sent:
-        for install in range(setting.installs):
-            sent.clear()
-            live(registry, times, dict.fromkeys(NAMES, history), rng.bytes)
-            for body in sent:
-                for report in unpack(body, known).reports:
-                    seen[report.metric.name][install, report.epoch - first] = report.bits
-            tick((changed + install / setting.installs) / 2)
+    for install in range(setting.installs):
+        for body in transcript(registry, times, dict.fromkeys(NAMES, history), rng.bytes):
+            for report in unpack(body, known).reports:
+                seen[report.metric.name][install, report.epoch - first] = report.bits
+        progress((changed + install / setting.installs) / 2)
     return seen
 
 

@@ -18,7 +18,7 @@ wins there too. With probability 0.95 the error is below sqrt(ln(2/0.05)/(2n)) (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, log, sqrt
@@ -27,16 +27,17 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis import decode
+from hubbub.protocol.cadence import DAY
 from hubbub.protocol.kinds import Mean
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import one_bit_noise
 from hubbub.simulations.exact_tallies import sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, altair, finished, lines_and_points
+from hubbub.simulations.progress import Progress
 
-DAY = 86_400
 PEOPLE = {
     "like app usage": np.minimum(3_600 * np.exp(1.2 * stats.norm.ppf((np.arange(200) + 0.5) / 200)), DAY) / DAY,
     "all at noon": np.full(200, 0.5),
@@ -120,7 +121,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
     return found
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
     figures: dict[str, float] = {}
     rows, points = [], []
     beyond = covered = done = 0
@@ -138,7 +139,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
                     beyond += abs(error) > bound(epsilon, n)
                     covered += inside
                     done += 1
-                tick(done / trials)
+                progress(done / trials)
                 for how, total in here.items():
                     squares[how] += n * total / (setting.repeats * len(setting.installs))
                     root = sqrt(total / setting.repeats) * DAY / 60
@@ -156,7 +157,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
     figures |= {"beyond": beyond / trials, "coverage": covered / trials}
     wins = {(row[0], row[1]): float(row[-1]) for row in rows}
     noon = {epsilon: ratio for (of, epsilon), ratio in wins.items() if of == "all at noon"}
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=("people", "epsilon", "1 bit: theory", "found", "Laplace: theory", "found", "Laplace / 1 bit"),
         rows=tuple(rows),
@@ -172,19 +173,23 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             "may. It is Hoeffding's, valid for any population; hubbub's intervals are "
             f"{1 - 1.96 / sqrt(2 * log(40)):.0%} shorter and held the truth {figures['coverage']:.1%} of the time.",
         ),
-        published=(
-            Published(
-                what="1-bit mean against Laplace",
-                theirs="smaller or comparable errors over n and epsilon",
-                ours=f"{min(wins.values()):.2f} to {max(wins.values()):.2f} times smaller variance",
-                why="agrees, except for large epsilon with people in the middle of the range, as its own formula says",
-            ),
-            Published(
-                what="worst case at epsilon 0.5, 1, 2 on [-1, 1]",
-                theirs="16.67, 4.68, 1.72 against Laplace 32, 8, 2 (by its formula)",
-                ours=", ".join(f"{4 * float(row[3]):.2f}" for row in rows if row[0] == "all at noon" and row[1] != "4"),
-                why="four times our figures, because that range is twice as long",
-            ),
+        published=_published(rows, wins),
+    )
+
+
+def _published(rows: Sequence[tuple[str, ...]], wins: Mapping[tuple[str, str], float]) -> tuple[Published, ...]:
+    return (
+        Published(
+            what="1-bit mean against Laplace",
+            theirs="smaller or comparable errors over n and epsilon",
+            ours=f"{min(wins.values()):.2f} to {max(wins.values()):.2f} times smaller variance",
+            why="agrees, except for large epsilon with people in the middle of the range, as its own formula says",
+        ),
+        Published(
+            what="worst case at epsilon 0.5, 1, 2 on [-1, 1]",
+            theirs="16.67, 4.68, 1.72 against Laplace 32, 8, 2 (by its formula)",
+            ours=", ".join(f"{4 * float(row[3]):.2f}" for row in rows if row[0] == "all at noon" and row[1] != "4"),
+            why="four times our figures, because that range is twice as long",
         ),
     )
 

@@ -31,9 +31,10 @@ from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
-from hubbub.simulations.experiments.fake_reports import TODAY, Fake, messages_of, received, unchecked
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
+from hubbub.simulations.experiments.fake_reports import TODAY, FakeReport, messages_of, received, unchecked
 from hubbub.simulations.experiments.pictures import attack_bars
+from hubbub.simulations.progress import Progress
 
 HOURS = 24
 REGISTRY = Registry.parse("""
@@ -147,15 +148,15 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
     return found
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
-    attacks: dict[str, list[Fake]] = {
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
+    attacks: dict[str, list[FakeReport]] = {
         BULK: [(TODAY, 0, 1)] * setting.fakes,
         BYTE: [(TODAY, 0, 255)] * setting.fakes,
         UP: [(TODAY, 0, 1)] * setting.fakes,
         DOWN: [(TODAY, 0, 0)] * setting.fakes,
     }
     desk = {a: received(REGISTRY, METRIC, messages_of(METRIC, f, in_one=a == BULK)) for a, f in attacks.items()}
-    tick(0.3)
+    progress(0.3)
     shifts: dict[str, list[float]] = {attack: [] for attack in (UP, DOWN, CLIPPED, BELIEVED)}
     believed: list[float] = []
     radius = 0.0
@@ -167,7 +168,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         believed.append(_mean(setting, honest + unchecked(METRIC, attacks[BULK]))[0] - HOURS * HONEST)
         for attack in (CLIPPED, BELIEVED):
             shifts[attack].append(HOURS * _numbers(setting, attack, rng))
-        tick(0.3 + 0.7 * repeat / setting.repeats)
+        progress(0.3 + 0.7 * repeat / setting.repeats)
     figures = {f"refused {a}": sum(desk[a].refused.values()) / desk[a].messages for a in attacks}
     figures |= {f"shift {attack}": float(np.mean(values)) for attack, values in shifts.items()}
     figures["radius"] = radius
@@ -191,7 +192,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
     ]
     rows.append((CLIPPED, f"{setting.fakes:,}", "none", "", f"{figures[f'shift {CLIPPED}']:+.3f} h"))
     rows.append((BELIEVED, "1", "none", f"{figures[f'shift {BELIEVED}']:+,.0f} h", ""))
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=("attack", "messages", "refused", "mean moves, believing all", "with the checks"),
         rows=tuple(rows),
@@ -200,23 +201,31 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         ),
         caption=f"How far {setting.share:.1%} fakes move a mean of {HOURS * HONEST:.1f} hours. The collector that "
         f"believes any number is not shown: one fake moves it by {figures[f'shift {BELIEVED}']:,.0f} hours.",
-        meaning=(
-            "A bit can only lie by a bit. Whatever fakes say, each weighs at most 1.58 of the range at epsilon 1, "
-            f"and {setting.share:.2%} of them move the mean by {figures[f'shift {UP}']:.2f} hours at most. `decode` "
-            f"prints a radius of {radius:.2f} hours for that share. No check on the data can do better: a fake bit "
-            "looks like any other bit, and nothing in the table gives it away.",
-            f"Numbers with noise are far easier to poison: honest noise reaches {HOURS * CUT:.0f} hours now and "
-            "then, so a collector must accept that much, and the same fakes move the mean by "
-            f"{figures[f'shift {CLIPPED}']:.2f} hours. One that forgets to cut off is finished by a single report.",
+        meaning=_meaning(setting, figures, radius),
+        published=_published(setting, figures),
+    )
+
+
+def _published(setting: Setting, figures: Mapping[str, float]) -> tuple[Published, ...]:
+    return (
+        Published(
+            what="weight of a fake report",
+            theirs="grows like 1/epsilon (principle)",
+            ours=f"{figures[f'shift {UP}'] / HOURS / setting.share + HONEST:.3f} of the range at epsilon 1",
+            why="E/(E-1) = 1.582: agrees",
         ),
-        published=(
-            Published(
-                what="weight of a fake report",
-                theirs="grows like 1/epsilon (principle)",
-                ours=f"{figures[f'shift {UP}'] / HOURS / setting.share + HONEST:.3f} of the range at epsilon 1",
-                why="E/(E-1) = 1.582: agrees",
-            ),
-        ),
+    )
+
+
+def _meaning(setting: Setting, figures: Mapping[str, float], radius: float) -> tuple[str, ...]:
+    return (
+        "A bit can only lie by a bit. Whatever fakes say, each weighs at most 1.58 of the range at epsilon 1, "
+        f"and {setting.share:.2%} of them move the mean by {figures[f'shift {UP}']:.2f} hours at most. `decode` "
+        f"prints a radius of {radius:.2f} hours for that share. No check on the data can do better: a fake bit "
+        "looks like any other bit, and nothing in the table gives it away.",
+        f"Numbers with noise are far easier to poison: honest noise reaches {HOURS * CUT:.0f} hours now and "
+        "then, so a collector must accept that much, and the same fakes move the mean by "
+        f"{figures[f'shift {CLIPPED}']:.2f} hours. One that forgets to cut off is finished by a single report.",
     )
 
 

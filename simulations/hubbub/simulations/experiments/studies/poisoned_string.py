@@ -39,9 +39,10 @@ from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
-from hubbub.simulations.experiments.fake_reports import TODAY, Fake, Received, messages_of, received, unchecked
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
+from hubbub.simulations.experiments.fake_reports import TODAY, FakeReport, Received, messages_of, received, unchecked
 from hubbub.simulations.experiments.pictures import attack_bars
+from hubbub.simulations.progress import Progress
 
 REGISTRY = Registry.parse("""
 app = "poisoned"
@@ -106,18 +107,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
 
 def predict(setting: Setting) -> Mapping[str, Prediction]:
     b, repeats = setting.share, setting.repeats
-    found = {
-        f"refused {attack}": Prediction(
-            what=f"messages refused: {attack}", low=1, high=1, why="no honest install sends such", form=".0%"
-        )
-        for attack in REFUSED
-    }
-    found |= {
-        f"refused {attack}": Prediction(
-            what=f"messages refused: {attack}", low=0, high=0, why="each by itself could be honest", form=".0%"
-        )
-        for attack in COUNTED
-    }
+    found = _refusals()
     # The honest noise differs in each population; that of the fakes is the same in all, and theirs only a share b.
     variance = setting.std_error**2 * (1 / repeats + b)
     for attack, moved, why in (
@@ -138,6 +128,38 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
             false_alarm=FALSE_ALARM,
             form=".2%",
         )
+    found |= _alarms(repeats)
+    allowed = _DEFAULTS["sender_burst"] + 60 * _DEFAULTS["sender_rate"]
+    found["one sender"] = Prediction(
+        what="messages counted from one address in a minute",
+        low=allowed - 1,
+        high=allowed,
+        why="the burst and sixty seconds at the default rate, less what is left over: under one message",
+        form=".0f",
+    )
+    return found
+
+
+def _refusals() -> dict[str, Prediction]:
+    """What the collector lets in and what it does not."""
+    found = {
+        f"refused {attack}": Prediction(
+            what=f"messages refused: {attack}", low=1, high=1, why="no honest install sends such", form=".0%"
+        )
+        for attack in REFUSED
+    }
+    found |= {
+        f"refused {attack}": Prediction(
+            what=f"messages refused: {attack}", low=0, high=0, why="each by itself could be honest", form=".0%"
+        )
+        for attack in COUNTED
+    }
+    return found
+
+
+def _alarms(repeats: int) -> dict[str, Prediction]:
+    """What the decoder notices."""
+    found: dict[str, Prediction] = {}
     for attack in ("honest", DISGUISED):
         found[f"odd {attack}"] = Prediction(
             what=f"populations with a cohort that does not fit: {attack}",
@@ -162,23 +184,15 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
             why=f"`absent` at about {at}" if total else "totals stay within 6 standard errors of what shares can be",
             form=".0%",
         )
-    allowed = _DEFAULTS["sender_burst"] + 60 * _DEFAULTS["sender_rate"]
-    found["one sender"] = Prediction(
-        what="messages counted from one address in a minute",
-        low=allowed - 1,
-        high=allowed,
-        why="the burst and sixty seconds at the default rate, less what is left over: under one message",
-        form=".0f",
-    )
     return found
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
     made = {attack: _fakes(attack, setting.fakes, rng) for attack in (*REFUSED, *COUNTED)}
     desk: dict[str, Received] = {}
     for step, (attack, fakes) in enumerate(made.items()):
         desk[attack] = received(REGISTRY, TEXT, messages_of(TEXT, fakes, in_one=attack == BULK))
-        tick(0.4 * step / len(made))
+        progress(0.4 * step / len(made))
     believed = {attack: unchecked(TEXT, made[attack]) for attack in made}
     shifts: dict[str, list[float]] = {key: [] for key in (*made, *(f"{attack} believed" for attack in REFUSED))}
     odd, totals = dict.fromkeys(("honest", *COUNTED), 0), dict.fromkeys(("honest", *COUNTED), 0)
@@ -196,7 +210,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             radius = decoding.diagnostics.attack_radius
             if case != "honest":
                 shifts[case].append(_target(decoding))
-        tick(0.4 + 0.6 * repeat / setting.repeats)
+        progress(0.4 + 0.6 * repeat / setting.repeats)
     figures = {f"refused {a}": sum(desk[a].refused.values()) / desk[a].messages for a in made}
     figures |= {f"shift {a}": float(np.mean(shifts[a])) for a in (DISGUISED, BARE, FULL)}
     figures |= {f"odd {a}": odd[a] / setting.repeats for a in ("honest", DISGUISED, LUMP)}
@@ -204,14 +218,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
     figures["one sender"] = _one_sender(setting)
     without = {a: float(np.mean(shifts.get(f"{a} believed", shifts[a]))) for a in made}
     with_checks = {a: float(np.mean(shifts[a])) for a in made}
-    seen: dict[str, str] = {
-        **{a: f"refused: {desk[a].reason}" for a in REFUSED},
-        LUMP: f"a cohort that does not fit, in {odd[LUMP] / setting.repeats:.0%} of populations",
-        FULL: f"`absent` far below 0, in {totals[FULL] / setting.repeats:.0%}",
-        BARE: f"`other` far below 0, in {totals[BARE] / setting.repeats:.0%}",
-        DISGUISED: "nothing",
-    }
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=("attack", "messages", "refused", "target's share, believing all", "with the checks", "what shows it"),
         rows=tuple(
@@ -221,7 +228,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
                 f"{figures[f'refused {attack}']:.0%}",
                 f"{without[attack]:.2%}",
                 f"{with_checks[attack]:.2%}",
-                seen[attack],
+                _shown_by(attack, desk[attack].reason, odd, totals, setting.repeats),
             )
             for attack in made
         ),
@@ -233,32 +240,52 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             form=".0%",
         ),
         caption=f"Estimated share of a string that nobody holds, when {setting.share:.1%} of the reports are fake.",
-        meaning=(
-            "The collector's checks remove everything that is cheap: one message cannot carry many votes, the past "
-            f"is closed, and one address gets {figures['one sender']:,.0f} messages into the count in a minute. What "
-            "is left needs many senders and well-formed reports.",
-            "The decoder's checks catch the careless: fakes crowded into a cohort, or with too many or too few "
-            "bits. They do not catch a lie that is made like the truth. For that there is only an honest number: "
-            f"the attack radius that `decode` prints, {radius:.2%} here, beside {figures[f'shift {DISGUISED}']:.2%} "
-            "that the disguised attack reached. Fakes with the target's bit alone moved the share by "
-            f"{figures[f'shift {BARE}']:.2%}, all that the radius allows, at the price of an absurd table. Privacy and "
-            "poisoning are two sides of one coin: the less a report may reveal, the more weight each one gets.",
-        ),
-        published=(
-            Published(
-                what="gain of one fake report, times n",
-                theirs="2E/(E-1) = 3.16",
-                ours=f"{figures[f'shift {DISGUISED}'] / setting.share:.2f} disguised, "
-                f"{figures[f'shift {BARE}'] / setting.share:.2f} bare",
-                why="disguised agrees but for 1 %, its bits being a little rarer than noise. Bare gains 1/D = 4.33: "
-                "hubbub estimates the strings outside the list too, and empty bits pull that estimate down and the "
-                "target up; the published bound is for estimates without it",
-            ),
+        meaning=_meaning(figures, radius),
+        published=_published(setting, figures),
+    )
+
+
+def _shown_by(attack: str, reason: str, odd: Mapping[str, int], totals: Mapping[str, int], repeats: int) -> str:
+    """What gives an attack away, in words."""
+    if attack in REFUSED:
+        return f"refused: {reason}"
+    shown = {
+        LUMP: f"a cohort that does not fit, in {odd[LUMP] / repeats:.0%} of populations",
+        FULL: f"`absent` far below 0, in {totals[FULL] / repeats:.0%}",
+        BARE: f"`other` far below 0, in {totals[BARE] / repeats:.0%}",
+    }
+    return shown.get(attack, "nothing")
+
+
+def _meaning(figures: Mapping[str, float], radius: float) -> tuple[str, ...]:
+    return (
+        "The collector's checks remove everything that is cheap: one message cannot carry many votes, the past "
+        f"is closed, and one address gets {figures['one sender']:,.0f} messages into the count in a minute. What "
+        "is left needs many senders and well-formed reports.",
+        "The decoder's checks catch the careless: fakes crowded into a cohort, or with too many or too few "
+        "bits. They do not catch a lie that is made like the truth. For that there is only an honest number: "
+        f"the attack radius that `decode` prints, {radius:.2%} here, beside {figures[f'shift {DISGUISED}']:.2%} "
+        "that the disguised attack reached. Fakes with the target's bit alone moved the share by "
+        f"{figures[f'shift {BARE}']:.2%}, all that the radius allows, at the price of an absurd table. Privacy and "
+        "poisoning are two sides of one coin: the less a report may reveal, the more weight each one gets.",
+    )
+
+
+def _published(setting: Setting, figures: Mapping[str, float]) -> tuple[Published, ...]:
+    return (
+        Published(
+            what="gain of one fake report, times n",
+            theirs="2E/(E-1) = 3.16",
+            ours=f"{figures[f'shift {DISGUISED}'] / setting.share:.2f} disguised, "
+            f"{figures[f'shift {BARE}'] / setting.share:.2f} bare",
+            why="disguised agrees but for 1 %, its bits being a little rarer than noise. Bare gains 1/D = 4.33: "
+            "hubbub estimates the strings outside the list too, and empty bits pull that estimate down and the "
+            "target up; the published bound is for estimates without it",
         ),
     )
 
 
-def _fakes(attack: str, number: int, rng: np.random.Generator) -> list[Fake]:
+def _fakes(attack: str, number: int, rng: np.random.Generator) -> list[FakeReport]:
     """Each pushes the target; what else it shows is the attack's."""
     cohorts = [7] * number if attack == LUMP else rng.integers(128, size=number).tolist()
     noise = np.packbits(rng.random((number, 64)) < LIKE_HONEST, axis=1)

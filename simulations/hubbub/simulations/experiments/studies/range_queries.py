@@ -34,7 +34,7 @@ from hubbub.protocol.noise import many_bit_noise
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import (
     BLUE,
     GREEN,
@@ -44,6 +44,7 @@ from hubbub.simulations.experiments.pictures import (
     finished,
     lines_and_points,
 )
+from hubbub.simulations.progress import Progress
 
 BRANCHING = 4
 EPSILON = Fraction(1, 2)
@@ -214,7 +215,7 @@ def _mean_square(prefix: bounds.Array) -> float:
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
     metric, n, v = setting.metric, setting.installs, setting.cell_variance
     asked = [(low, high, nodes_of(low, high, setting.cells)) for low, high in setting.ranges]
     lengths = [BRANCHING**j * 2 for j in range(setting.levels)]
@@ -238,9 +239,9 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         squares[NODES] += _counted(asked, tree.levels.shares, truth) / (v * setting.repeats)
         for r in lengths:
             by_length[NODES, r] += _counted(fixed[r], tree.levels.shares, truth) / (v * setting.repeats)
-        tick(repeat / setting.repeats)
+        progress(repeat / setting.repeats)
     overall, of_length = theory(setting)[0], _by_length(setting, lengths)
-    return Outcome(
+    return StudyOutput(
         figures=squares,
         columns=("cells in the range", *(f"{how}: {w}" for how in squares for w in ("theory", "found"))),
         rows=(
@@ -262,19 +263,23 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             "few cells is the flat histogram better, because there the tree spends most of its people on levels "
             "that do not help.",
         ),
-        published=(
-            Published(
-                what="flat / nodes / least squares, in cell variances",
-                theirs="1,366 / 88 / 26.7 by the formulas of both papers, for 4,096 cells",
-                ours=f"{squares[FLAT]:,.0f} / {squares[NODES]:.0f} / {squares[TREE]:.1f} for {setting.cells:,} cells",
-                why="agrees within what the number of repeats allows; the nodes are those of the ranges asked",
-            ),
-            Published(
-                what="where the tree begins to win",
-                theirs="for all but short ranges",
-                ours=f"from about {_crossing(of_length, lengths):,} cells on",
-                why="agrees; a single cell costs the tree about its number of levels",
-            ),
+        published=_published(setting, squares, _crossing(of_length, lengths)),
+    )
+
+
+def _published(setting: Setting, squares: Mapping[str, float], crossing: int) -> tuple[Published, ...]:
+    return (
+        Published(
+            what="flat / nodes / least squares, in cell variances",
+            theirs="1,366 / 88 / 26.7 by the formulas of both papers, for 4,096 cells",
+            ours=f"{squares[FLAT]:,.0f} / {squares[NODES]:.0f} / {squares[TREE]:.1f} for {setting.cells:,} cells",
+            why="agrees within what the number of repeats allows; the nodes are those of the ranges asked",
+        ),
+        Published(
+            what="where the tree begins to win",
+            theirs="for all but short ranges",
+            ours=f"from about {crossing:,} cells on",
+            why="agrees; a single cell costs the tree about its number of levels",
         ),
     )
 

@@ -33,8 +33,9 @@ from hubbub.protocol.noise import rappor_noise
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, GREY, WIDTH, altair, chart, colours, finished, rule
+from hubbub.simulations.progress import Progress
 
 HELD, CANDIDATES = 100, 200
 WEIGHTS = np.exp(-5 / HELD * np.arange(1, HELD + 1))
@@ -121,7 +122,7 @@ def _powers(n: int, variance: float, level: float, caution: float = 1.0) -> boun
     return bounds.power(SHARES, sqrt(variance * caution / n), np.sqrt((variance + SHARES * (1 - SHARES)) / n), level)
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
     n = setting.reports
     squares, false_runs = 0.0, 0
     found, hits = np.zeros(CANDIDATES), np.zeros(CANDIDATES)
@@ -140,7 +141,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         false_runs += bool(detected[HELD:].any())
         if first is None:
             first = (decoding, counts)
-        tick(repeat / setting.repeats)
+        progress(repeat / setting.repeats)
     assert first is not None
     found, hits = found / setting.repeats, hits / setting.repeats
     figures = {
@@ -152,7 +153,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
     }
     half = float(SHARES[np.flatnonzero(found[:HELD] >= 0.5)[-1]])
     decoding, counts = first
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=("string", "true count", "estimate", "standard error", "found in so many runs"),
         rows=tuple(
@@ -178,26 +179,30 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             "reason is the order of work: the paper first lets LASSO choose strings and then tests only the chosen "
             "ones, which makes their p-values too small.",
         ),
-        published=(
-            Published(
-                what="strings found, and how many of them nobody holds",
-                theirs="47, of which 2",
-                ours=f"{figures['found']:.1f}, of which {float(found[HELD:].sum()):.2f}",
-                why=f"uncorrected it would be {figures['found uncorrected'] + figures['false uncorrected']:.0f}, of "
-                f"which {figures['false uncorrected']:.1f}: see above",
-            ),
-            Published(
-                what="found from which share on",
-                theirs="about 1 %",
-                ours=f"{half:.2%} (half of the runs)",
-                why=f"agrees, and with {figures['found']:.0f} strings rather than 47",
-            ),
-            Published(
-                what="standard error of a count",
-                theirs="about 2,800",
-                ours=f"{figures['deviation']:,.0f}",
-                why="2,806 is that of a string alone; all 200 are fitted together here, which costs 6 %",
-            ),
+        published=_published(figures, found, half),
+    )
+
+
+def _published(figures: Mapping[str, float], found: bounds.Array, half: float) -> tuple[Published, ...]:
+    return (
+        Published(
+            what="strings found, and how many of them nobody holds",
+            theirs="47, of which 2",
+            ours=f"{figures['found']:.1f}, of which {float(found[HELD:].sum()):.2f}",
+            why=f"uncorrected it would be {figures['found uncorrected'] + figures['false uncorrected']:.0f}, of "
+            f"which {figures['false uncorrected']:.1f}: see above",
+        ),
+        Published(
+            what="found from which share on",
+            theirs="about 1 %",
+            ours=f"{half:.2%} (half of the runs)",
+            why=f"agrees, and with {figures['found']:.0f} strings rather than 47",
+        ),
+        Published(
+            what="standard error of a count",
+            theirs="about 2,800",
+            ours=f"{figures['deviation']:,.0f}",
+            why="2,806 is that of a string alone; all 200 are fitted together here, which costs 6 %",
         ),
     )
 

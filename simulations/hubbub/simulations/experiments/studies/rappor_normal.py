@@ -33,8 +33,9 @@ from hubbub.protocol.noise import rappor_noise
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, INK, WIDTH, altair, chart, finished
+from hubbub.simulations.progress import Progress
 
 NUMBERS = np.arange(1, 101)
 SHARES = np.diff(stats.norm.cdf(np.arange(0.5, 101), 50, 10))
@@ -110,7 +111,7 @@ def _powers(n: int) -> bounds.Array:
     return bounds.power(SHARES, sqrt(VARIANCE / n), np.sqrt((VARIANCE + SHARES * (1 - SHARES)) / n), 0.05 / 100)
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
     figures = {"epsilon": float(METRIC.epsilon_permanent)}
     rows, drawn, covered = [], [], 0
     for step, n in enumerate(setting.reports):
@@ -125,7 +126,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             detected += int(decoding.detected[:100].sum())
             if repeat == 0:
                 drawn.append((n, decoding.estimate[:100]))
-            tick((step + repeat / setting.repeats) / len(setting.reports))
+            progress((step + repeat / setting.repeats) / len(setting.reports))
         deviation = n * sqrt(squares / (setting.repeats * len(NUMBERS)))
         figures[f"deviation {n}"] = deviation
         figures[f"detected {n}"] = detected / setting.repeats
@@ -141,7 +142,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             )
         )
     figures["coverage"] = covered / (setting.repeats * len(setting.reports) * len(NUMBERS))
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=("reports", "count at the peak", "its deviation: theory", "found", "peak / deviation", "detected"),
         rows=tuple(rows),

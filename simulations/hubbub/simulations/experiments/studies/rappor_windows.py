@@ -28,14 +28,16 @@ import numpy as np
 
 from hubbub.analysis import Options, decode
 from hubbub.analysis.estimation.hashing import digests, positions
+from hubbub.protocol.invalid import plural
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, GREY, ORANGE, WIDTH, altair, chart, colours, finished
+from hubbub.simulations.progress import Progress
 
 REPORTS, MACHINES = 186_792, 10_133
 COMMON = np.concatenate([[0.01, 0.015, 0.02], np.linspace(0.025, 0.045, 10)])
@@ -77,7 +79,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
 def predict(setting: Setting) -> Mapping[str, Prediction]:
     found = {
         f"epsilon {t}": Prediction(
-            what=f"epsilon of {t} report{'s' * (t > 1)} of one value",
+            what=f"epsilon of {plural(t, 'report')} of one value",
             low=value - 5e-4,
             high=value + 5e-4,
             why="the worst odds over a memo seen that often, in closed form; the first is the paper's own figure",
@@ -121,7 +123,7 @@ def _power(shares: bounds.Array, variance: float) -> bounds.Array:
     return bounds.power(shares, deviation, np.sqrt(variance + shares * (1 - shares) / REPORTS), 0.05 / len(SHARES))
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
     strict, lenient = np.zeros(len(SHARES)), np.zeros(len(SHARES))
     false_share = 0.0
     for repeat in range(setting.repeats):
@@ -134,14 +136,14 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         discoveries = decode(tally, names, Options(correction="benjamini-hochberg")).detected[: len(SHARES)]
         lenient += discoveries
         false_share += float(discoveries[PRESENT:].sum() / max(discoveries.sum(), 1))
-        tick(repeat / setting.repeats)
+        progress(repeat / setting.repeats)
     strict, lenient = strict / setting.repeats, lenient / setting.repeats
     figures = {f"epsilon {t}": float(METRIC.epsilon_after(t)) for t in EPSILONS}
     figures["epsilon machine"] = REPORTS // MACHINES * float(METRIC.epsilon_permanent)
     figures |= {f"power {words}": float(strict[i]) for words, i in LOOKED_AT.items()}
     figures["false discoveries"] = false_share / setting.repeats
     ten = slice(3, len(COMMON))
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=("true share", "theory, 5 % over all", "found, 5 % over all", "found, false discovery rate 5 %"),
         rows=tuple(
@@ -166,25 +168,29 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
             "hubbub prints that number, sets it aside on the device, and refuses a registry whose lifetime_epsilon "
             "is smaller.",
         ),
-        published=(
-            Published(
-                what="epsilon of one report",
-                theirs="1.0743",
-                ours=f"{figures['epsilon 1']:.4f}",
-                why="agrees to the last digit",
-            ),
-            Published(
-                what="processes found",
-                theirs="10, of 2.5 % to 4.5 %",
-                ours=f"{lenient[ten].sum():.1f} of the ten, {lenient[:3].sum():.1f} of the three smaller ones",
-                why="agrees; the published shares are estimates of what was found, and thus a little high",
-            ),
-            Published(
-                what="smallest share expected to be seen",
-                theirs="1.5 %, optimistically",
-                ours=f"found {lenient[1]:.0%} of the time",
-                why="about where a false discovery rate of 5 % begins to see anything",
-            ),
+        published=_published(figures, lenient, ten),
+    )
+
+
+def _published(figures: Mapping[str, float], lenient: bounds.Array, ten: slice) -> tuple[Published, ...]:
+    return (
+        Published(
+            what="epsilon of one report",
+            theirs="1.0743",
+            ours=f"{figures['epsilon 1']:.4f}",
+            why="agrees to the last digit",
+        ),
+        Published(
+            what="processes found",
+            theirs="10, of 2.5 % to 4.5 %",
+            ours=f"{lenient[ten].sum():.1f} of the ten, {lenient[:3].sum():.1f} of the three smaller ones",
+            why="agrees; the published shares are estimates of what was found, and thus a little high",
+        ),
+        Published(
+            what="smallest share expected to be seen",
+            theirs="1.5 %, optimistically",
+            ours=f"found {lenient[1]:.0%} of the time",
+            why="about where a false discovery rate of 5 % begins to see anything",
         ),
     )
 

@@ -35,7 +35,7 @@ from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
-from hubbub.simulations.experiments.experiment import Experiment, Outcome, Prediction, Published, Tick
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import (
     BLUE,
     GREEN,
@@ -46,6 +46,7 @@ from hubbub.simulations.experiments.pictures import (
     finished,
     lines_and_points,
 )
+from hubbub.simulations.progress import Progress
 
 TEXT = "https://example.org/"
 SCALE = 256
@@ -171,7 +172,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
     figures: dict[str, float] = {}
     for part, metric in enumerate((MANY, ONE)):
         cases = {case: reports for case, (asked, reports) in CASES.items() if asked is metric}
@@ -180,7 +181,7 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         for target in range(setting.targets):
             for won in _found_again(metric, cases, crowds, rng):
                 wins[won] += 1
-            tick((part + target / setting.targets) / 2)
+            progress((part + target / setting.targets) / 2)
         figures |= {f"{case} {crowd}": number / setting.targets for (case, crowd), number in wins.items()}
     theory = {case: picked(case, setting.sightings)[0] for case in CASES}
     rows = []
@@ -188,11 +189,11 @@ def run(setting: Setting, rng: np.random.Generator, tick: Tick) -> Outcome:
         cells = []
         for case in CASES:
             key = f"{case} {crowd}"
-            cells += [_percent(theory[case][crowd]), _percent(figures[key]) if key in figures else "not run"]
-        rows.append((f"{crowd:,}", *cells, _percent(1 / crowd)))
+            cells += [_chance(theory[case][crowd]), _chance(figures[key]) if key in figures else "not run"]
+        rows.append((f"{crowd:,}", *cells, _chance(1 / crowd)))
     million = {case: theory[case][1_000_000] for case in CASES}
     once, thrice, one = CASES
-    return Outcome(
+    return StudyOutput(
         figures=figures,
         columns=("crowd", *(f"{case}: {word}" for case in CASES for word in ("theory", "found")), CHANCE),
         rows=tuple(rows),
@@ -256,7 +257,7 @@ def _unpacked(numbers: list[int], width: int) -> Integers:
     return np.unpackbits(data.reshape(-1, size), axis=1, bitorder="little")[:, :width].astype(np.int64)
 
 
-def _percent(chance: float) -> str:
+def _chance(chance: float) -> str:
     return f"{chance:.1%}" if chance >= 0.001 or chance == 0 else f"{1e6 * chance:.3g} in a million"
 
 

@@ -1,0 +1,52 @@
+"""Which rows of a decoding a page shows, and which one leads. Nothing else on the pages chooses among rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from hubbub.analysis.result import ANSWER, Decoding
+
+MOST_TABLE_ROWS = 50
+MOST_CARD_ROWS = 4
+MOST_CARD_BUCKETS = 8
+CARD_QUANTILES = ("quantile 0.1", "quantile 0.25", "quantile 0.5", "quantile 0.75", "quantile 0.9")
+
+
+def table_rows(decoding: Decoding) -> list[int]:
+    """For a metric's own page: the rows that `hubbub decode` prints."""
+    return decoding.top_rows(MOST_TABLE_ROWS)
+
+
+def card_rows(decoding: Decoding) -> list[int]:
+    """For the overview: a few rows that could be estimated."""
+    finite = np.isfinite(decoding.estimate)
+    match decoding.kind:
+        case "mean":
+            return [0] if finite[0] else []
+        case "range":
+            return [i for i, value in enumerate(decoding.values) if value in CARD_QUANTILES and finite[i]]
+        case "histogram":
+            return estimated_answers(decoding)[:MOST_CARD_BUCKETS]
+    return sorted(estimated_answers(decoding), key=lambda i: -float(decoding.estimate[i]))[:MOST_CARD_ROWS]
+
+
+def followed_value(decoding: Decoding) -> str | None:
+    """The value most would like to see over time."""
+    match decoding.kind:
+        case "mean":
+            return "mean"
+        case "range":
+            return "quantile 0.5"
+    answers = estimated_answers(decoding)
+    return decoding.values[leading_answer(decoding, answers)] if answers else None
+
+
+def leading_answer(decoding: Decoding, rows: Iterable[int]) -> int:
+    """The row with the largest estimate among these."""
+    return max(rows, key=lambda i: float(decoding.estimate[i]))
+
+
+def estimated_answers(decoding: Decoding) -> list[int]:
+    return [i for i, role in enumerate(decoding.roles) if role == ANSWER and np.isfinite(decoding.estimate[i])]

@@ -1,0 +1,66 @@
+"""The lifetime budget: slots set aside, slots used, and what that comes to. Runs inside a caller's transaction.
+
+The budget is static. When a metric is first reported, all its slots are set aside, whether they will be needed or not:
+what a metric may still spend never depends on what another one was told.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from hubbub.client.facts import Facts, put
+from hubbub.protocol.metric import Definition, Metric
+from hubbub.protocol.registry import Registry
+
+MICRO = 1_000_000
+"""Epsilons are kept in millionths, as whole numbers."""
+
+
+def reserve(db: sqlite3.Connection, facts: Facts, registry: Registry) -> None:
+    """Set slots aside for every metric that has none yet. One that finds no room is not asked on this install.
+
+    Metrics are served in the order of the registry, all slots or none, so what is left out depends on the registries
+    this install has seen and on nothing else. The smallest lifetime budget ever seen counts.
+    """
+    limit = int(registry.lifetime_epsilon * MICRO)
+    if facts.lifetime is not None:
+        limit = min(limit, facts.lifetime)
+    put(db, "reserved_for", registry.mark)
+    put(db, "lifetime", limit)
+    room = limit - reserved_micro(db, facts)
+    for metric in registry:
+        wanted = metric.max_values - slots_reserved(db, metric)
+        micro = int(metric.epsilon_permanent * MICRO)
+        if wanted > 0 and wanted * micro <= room:
+            room -= wanted * micro
+            db.execute("INSERT OR REPLACE INTO ledger VALUES (?, ?, ?)", (metric.metric_hash, metric.max_values, micro))
+
+
+def free_slot(db: sqlite3.Connection, metric: Metric) -> int | None:
+    """The number of the slot that the metric's next new answer takes; None when all are taken."""
+    used = slots_used(db, metric)
+    return used if used < min(metric.max_values, slots_reserved(db, metric)) else None
+
+
+def slots_used(db: sqlite3.Connection, metric: Definition) -> int:
+    query = "SELECT count(*) FROM memos WHERE metric_hash = ?"
+    (used,) = db.execute(query, (metric.metric_hash,)).fetchone()
+    return int(used)
+
+
+def slots_reserved(db: sqlite3.Connection, metric: Definition) -> int:
+    row = db.execute("SELECT slots FROM ledger WHERE metric_hash = ?", (metric.metric_hash,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def reserved_micro(db: sqlite3.Connection, facts: Facts) -> int:
+    """All that is set aside or was spent by earlier lives, in millionths of epsilon."""
+    (reserved,) = db.execute("SELECT coalesce(sum(slots * micro_epsilon), 0) FROM ledger").fetchone()
+    return int(reserved) + facts.carried
+
+
+def spent_micro(db: sqlite3.Connection, facts: Facts) -> int:
+    """What this install has spent, in millionths of epsilon: its own charges, and what earlier lives left it."""
+    query = "SELECT count(*), micro_epsilon FROM memos JOIN ledger USING (metric_hash) GROUP BY metric_hash"
+    charges = sum(number * micro for number, micro in db.execute(query))
+    return int(charges) + facts.carried

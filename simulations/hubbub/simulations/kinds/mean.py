@@ -1,0 +1,70 @@
+"""A number whose average is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hubbub.analysis.result import Decoding
+from hubbub.protocol.kinds import Mean
+from hubbub.simulations.kinds.kind import Array, Index, Kind, Population
+from hubbub.simulations.kinds.numbers import GRID, number_population
+
+
+class MeanKind(Kind[Mean]):
+    """The answers, where they are counted, are the low and the high end that numbers were rounded to. Errors are parts
+    of the range."""
+
+    counts_answers = False
+    headline = "{reading}"
+
+    @classmethod
+    def example(cls, axes: Mapping[str, int]) -> Mean:
+        return Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0))
+
+    @property
+    def _span(self) -> float:
+        return float(self.shape.high - self.shape.low)
+
+    def population(self, name: str, numbers: list[float], text: str) -> Population:
+        edges = np.linspace(float(self.shape.low), float(self.shape.high), GRID + 1)
+        return number_population("mean", edges, self.shape.unit, name, numbers, text)
+
+    def dither_thresholds(self, values: Sequence[Any]) -> Array:
+        """Alpha-point rounding: a number is rounded up iff the install's alpha reaches 1 - its place in the range."""
+        low, high = float(self.shape.low), float(self.shape.high)
+        numbers = np.clip(np.array([*values, float(self.shape.absent)], dtype=np.float64), low, high)
+        return np.asarray(1 - (numbers - low) / (high - low))
+
+    def ones(self, by_cohort: Index, positions: npt.NDArray[Any] | None) -> list[Index]:
+        return [by_cohort[0, 1:2]]
+
+    def true_number(self, name: str, counts: Mapping[Any, int], epochs: int) -> float:
+        """Numbers beyond the range count as its ends, in the truth as well: that is what is asked."""
+        low, high = float(self.shape.low), float(self.shape.high)
+        total = sum(
+            min(max(float(self.shape.absent if answer is None else answer), low), high) * number
+            for answer, number in counts.items()
+        )
+        known = {"mean": total / max(sum(counts.values()), 1), "sum": total / epochs}
+        return known.get(name, float("nan"))
+
+    def errors(self, decoding: Decoding, truth: Array, counts: Mapping[Any, int]) -> tuple[Array, Array]:
+        return (decoding.estimate[:1] - truth[:1]) / self._span, np.array([0.5])
+
+    def distance(self, decoding: Decoding, truth: Array, counts: Mapping[Any, int]) -> float:
+        return abs(float(decoding.best_guess[0] - truth[0])) / self._span
+
+    def seen_through(self, share: float, fitted: int) -> tuple[float, float]:
+        return 1.0, 0.5
+
+    def least_variance(self, e: float) -> float:
+        """The one-bit mechanism's, as a share of the range (Ding, Kulkarni, Yekhanin 2017)."""
+        return float(((e + 1) / (e - 1)) ** 2 / 4)
+
+    def far_values(self, cohort: int) -> tuple[Fraction, Fraction]:
+        return self.shape.high, self.shape.low

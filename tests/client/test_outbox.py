@@ -1,0 +1,244 @@
+"""What waits is kept within limits, leaves one message at a time, and after a failure not before a pause has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+
+from hubbub.client import Client, outbox, upload
+from hubbub.client.facts import put
+from hubbub.client.state import State
+from tests.client.answering_server import Answer, problem, stored
+from tests.client.install import DAY, Install
+from tests.client.registries import metric, registry
+
+
+@pytest.fixture
+def client(install: Install) -> Client:
+    """A client with one message that is due."""
+    return install.with_message()
+
+
+def the_longest(install: Install):
+    """Chance that makes every pause as long as it can be, and is like any other else."""
+    return lambda size: b"\xff" * size if size == 4 else install.chance(size)
+
+
+def no_pause(install: Install):
+    return lambda size: bytes(size) if size == 4 else install.chance(size)
+
+
+# --- tried again --------------------------------------------------------------------------------------------------
+
+
+def test_every_retry_has_identical_bytes_across_runs(install: Install, client: Client) -> None:
+    install.server.answer = lambda body: Answer(503)
+    for _ in range(5):
+        client.flush()
+        client.close()
+        install.now += 6 * 3600 + 1
+        client = install.client(send_delay=lambda span: 90 * DAY)  # nothing else is sent meanwhile
+    client.flush()
+    assert len(install.server.bodies) == 6
+    assert len(set(install.server.bodies)) == 1
+
+
+def test_an_unknown_metric_is_kept_and_tried_again_daily_and_holds_nothing_up(install: Install, client: Client) -> None:
+    install.server.answer = lambda body: problem("metric-unknown")
+    client.flush()
+    assert client.status().failures == 0
+    (unknown,) = install.server.bodies
+    install.server.answer = lambda body: problem("metric-unknown") if body == unknown else stored(body)
+    tries = []
+    for _ in range(12):
+        install.now += 6 * 3600
+        client.flush()
+        tries.append(install.server.bodies.count(unknown) - 1)
+    assert tries == [0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3]
+    assert client.status().counts["sent"] == 3
+    install.server.answer = stored
+    install.days(1)
+    client.flush()
+    assert client.status().batches_waiting == 0
+
+
+# --- backing off ----------------------------------------------------------------------------------------------------
+
+
+def pauses(install: Install, client: Client, answer: object, number: int) -> Iterator[float]:
+    """How long the client waits after each of so many failures."""
+    install.server.answer = lambda body: answer
+    for failure in range(1, number + 1):
+        client.flush()
+        assert client.status().failures == failure
+        pause = client.status().next_send - install.now
+        yield pause
+        install.now += pause
+
+
+def test_pauses_grow_by_two_from_half_a_minute_to_six_hours(install: Install) -> None:
+    client = install.with_message(random=the_longest(install))
+    found = list(pauses(install, client, Answer(500), 14))
+    assert found == pytest.approx([min(30 * 2**n, 6 * 3600) for n in range(14)], rel=1e-6)
+
+
+def test_jitter_is_full_so_a_pause_may_be_nothing(install: Install) -> None:
+    client = install.with_message(random=no_pause(install))
+    assert list(pauses(install, client, Answer(500), 5)) == [0] * 5
+
+
+def test_the_pause_holds_for_later_runs(install: Install) -> None:
+    client = install.with_message(random=the_longest(install))
+    install.server.answer = lambda body: Answer(500)
+    client.flush()
+    client.close()
+    install.server.answer = stored
+    install.now += 29
+    with install.client() as later:
+        later.flush()
+    assert len(install.server.bodies) == 1
+    install.now += 1
+    with install.client() as later:
+        later.flush()
+        assert later.status().failures == 0
+    assert len(install.server.bodies) == 2
+
+
+def test_a_failure_stops_the_other_messages_too(install: Install) -> None:
+    client = install.agreed()
+    install.days(5)
+    install.server.answer = lambda body: Answer(500)
+    client.flush()
+    assert client.status().batches_waiting == 5
+    assert install.server.connections == 1
+
+
+def test_retry_after_in_seconds_is_obeyed(install: Install) -> None:
+    client = install.with_message()
+    answer = Answer(429, b"", {"Retry-After": "600"})
+    assert list(pauses(install, client, answer, 2)) == [600, 600]
+
+
+def test_retry_after_as_a_date_is_read_on_the_servers_clock(install: Install) -> None:
+    client = install.with_message()
+    theirs = 1_000_000_000
+    answer = problem("queue-full", Retry_After=formatdate(theirs + 900, usegmt=True), Date=formatdate(theirs))
+    assert list(pauses(install, client, answer, 1)) == [900]
+
+
+@pytest.mark.parametrize("text", ["99999999", "9" * 400, formatdate(9e9, usegmt=True)])
+def test_no_retry_after_is_longer_than_a_day(install: Install, text: str) -> None:
+    client = install.with_message()
+    assert list(pauses(install, client, Answer(503, b"", {"Retry-After": text}), 1)) == [DAY]
+
+
+@pytest.mark.parametrize("text", ["-5", "soon", "", "1e3", "0", formatdate(1e9, usegmt=True)])
+def test_a_retry_after_without_sense_leaves_the_usual_pause(install: Install, text: str) -> None:
+    client = install.with_message(random=the_longest(install))
+    answer = Answer(503, b"", {"Retry-After": text})
+    assert list(pauses(install, client, answer, 1)) == pytest.approx([30])
+
+
+def test_the_longer_of_pause_and_retry_after_counts(install: Install) -> None:
+    client = install.with_message(random=the_longest(install))
+    answer = Answer(503, b"", {"Retry-After": "10"})
+    assert list(pauses(install, client, answer, 3)) == pytest.approx([30, 60, 120])
+
+
+def test_success_ends_the_backing_off(install: Install, client: Client) -> None:
+    list(pauses(install, client, Answer(500), 3))
+    install.server.answer = stored
+    client.flush()
+    assert client.status().failures == 0
+    assert client.status().next_send is None
+
+
+# --- the outbox -----------------------------------------------------------------------------------------------------
+
+
+def test_a_message_is_given_up_after_28_days(install: Install) -> None:
+    client = install.agreed(registry(metric("dark_theme", every="month")))
+    install.days(20)
+    client.close()
+    install.server.answer = lambda body: Answer(500)
+    install.days(26)  # 28 days end at midnight of January 29th
+    for day in range(30):
+        client = install.client()
+        client.flush()
+        assert client.status().batches_waiting == (1 if day < 27 else 0), day
+        client.close()
+        install.days(1)
+    assert client.status().counts["dropped_too_old"] == 1
+
+
+def test_the_outbox_is_capped_by_number_and_the_oldest_go_first(install: Install, environment) -> None:
+    environment.setattr("hubbub.client.outbox.MAX_BATCHES", 3)
+    client = install.agreed()
+    install.days(8)
+    install.server.answer = lambda body: Answer(500)
+    client.flush()
+    kept = [message.epoch for message in client.preview() if message.body]
+    assert kept == ["2026-11-22", "2026-11-23", "2026-11-24"]
+    assert client.status().counts["dropped_outbox_full"] == 5
+
+
+def test_the_outbox_is_capped_by_bytes(install: Install, environment) -> None:
+    environment.setattr("hubbub.client.outbox.MAX_BYTES", 10_000)
+    client = install.agreed(registry(metric("page", "string", num_bits=16_384)))
+    install.days(12)
+    install.server.answer = lambda body: Answer(500)
+    client.flush()
+    kept = [len(message.body) for message in client.preview() if message.body]
+    assert len(kept) == 4
+    assert 8_000 < sum(kept) <= 10_000
+    assert client.status().counts["dropped_outbox_full"] == 8
+
+
+@pytest.mark.parametrize(("answer", "leaves"), [("yes", True), ("no", False), (None, False)])
+def test_no_message_is_taken_up_without_a_yes_whatever_put_it_there(tmp_path: Path, answer, leaves: bool) -> None:
+    state = State(tmp_path)
+    message = outbox.Message(bytes(16), "day", 20_000, 1, b"body")
+    with state.transaction() as db:
+        put(db, "answer", answer)
+        outbox.add(db, message, not_before=0.0)
+        assert outbox.claim(db, now=20_001.5 * DAY) == (message if leaves else None)
+    state.close()
+
+
+# --- several senders ------------------------------------------------------------------------------------------------
+
+
+def test_two_processes_do_not_send_one_message_at_the_same_time(install: Install, client: Client) -> None:
+    other = install.client()
+
+    def answer(body: bytes) -> Answer:
+        if len(install.server.bodies) == 1:
+            other.flush()
+        return stored(body)
+
+    install.server.answer = answer
+    client.flush()
+    assert len(install.server.bodies) == 1
+    assert client.status().counts["sent"] == 1
+
+
+def test_a_message_whose_sender_died_is_sent_by_another_after_two_minutes(install: Install) -> None:
+    def post(endpoint: str, body: bytes, timeout: float) -> Answer:
+        upload.post(endpoint, body, timeout)
+        raise KeyboardInterrupt  # the process ends before it can keep what it was told
+
+    client = install.with_message(post=post)
+    with pytest.raises(KeyboardInterrupt):
+        client.flush()
+    install.server.answer = stored
+    other = install.client()
+    install.now += 119
+    other.flush()
+    assert len(install.server.bodies) == 1
+    install.now += 2
+    other.flush()
+    first, second = install.server.bodies
+    assert first == second

@@ -1,0 +1,96 @@
+"""The HTTP interface: who may ask what, and what the answers say."""
+
+import gzip
+import json
+import time
+from random import Random
+
+import pytest
+
+from hubbub.protocol.wire import MEDIA_TYPE, pack
+from tests.collector.kit import REGISTRY, Collector, random_batch
+
+METRICS = list(REGISTRY)
+
+
+@pytest.fixture(scope="module")
+def collector(tmp_path_factory):
+    with Collector(tmp_path_factory.mktemp("service"), "--origins", "https://app.example") as running:
+        yield running
+
+
+def batch(seed):
+    return pack(random_batch(Random(seed), METRICS, time.time()))
+
+
+def test_the_greeting_has_the_urls_and_the_token_once(collector):
+    assert f"http://127.0.0.1:{collector.port}/v1/reports" in collector.printed
+    assert collector.printed.count(collector.token) == 1
+    assert collector.token not in (collector.data / "tokens").read_text()
+
+
+def test_health_and_registry_are_public_and_the_rest_needs_a_token(collector):
+    assert collector.request("GET", "/healthz")[::2] == (200, b"ok\n")
+    assert collector.request("GET", "/readyz")[::2] == (200, b"ready\n")
+    registry = json.loads(collector.request("GET", "/v1/metrics")[2])
+    assert [metric["name"] for metric in registry["metrics"]] == [metric.name for metric in METRICS]
+    assert registry["label"]["app"] == "org.example.editor"
+    for path in ("/v1/tallies", "/metrics"):
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {collector.token}"}):
+            status, answered, body = collector.request("GET", path, **headers)
+            assert (status, answered["WWW-Authenticate"]) == (401, "Bearer")
+            assert "needs the header `Authorization: Bearer` with a token that may read" in json.loads(body)["detail"]
+
+
+def test_paths_and_methods_that_are_not_there_get_words(collector):
+    status, headers, body = collector.request("GET", "/nowhere")
+    assert (status, headers["Content-Type"]) == (404, "application/problem+json; charset=utf-8")
+    assert json.loads(body)["detail"].startswith("path must be one of /v1/reports, ")
+    status, headers, _ = collector.request("DELETE", "/v1/reports")
+    assert (status, headers["Allow"]) == (405, "POST, OPTIONS")
+
+
+def test_tallies_are_asked_for_by_metric_and_period(collector):
+    collector.post(batch(1))
+    assert list(collector.tallies("?metric=homepage")) == ["homepage"]
+    assert set(collector.tallies("?to=2020-W01")) == set()
+    assert set(collector.tallies("?from=2020-01&to=2099-12-31")) == {metric.name for metric in METRICS}
+    for query, status, words in (
+        ("?metric=nothing", 404, "metric must be one counted here, got 'nothing'"),
+        ("?from=soon", 400, "from must be a day, week or month such as 2026-11-16, 2026-W47 or 2026-11, got 'soon'"),
+        ("?since=2026-11", 400, "the query may have metric, from and to, got 'since'"),
+    ):
+        answer = collector.request("GET", "/v1/tallies" + query, Authorization=f"Bearer {collector.token}")
+        assert (answer[0], json.loads(answer[2])["detail"]) == (status, words)
+
+
+def test_compressed_bodies_are_taken_and_bombs_are_not(collector):
+    body = batch(2)
+    assert collector.post(gzip.compress(body), Content_Encoding="gzip")[1]["status"] == "stored"
+    assert collector.post(body)[1]["status"] == "duplicate"
+    status, problem = collector.post(gzip.compress(bytes(50_000_000)), Content_Encoding="gzip")
+    assert (status, problem["type"]) == (413, "urn:hubbub:problem:too-large")
+
+
+def test_a_browser_of_an_allowed_origin_may_send_and_no_other(collector):
+    for origin, allowed in (("https://app.example", "https://app.example"), ("https://evil.example", None)):
+        status, headers, _ = collector.request("OPTIONS", "/v1/reports", Origin=origin)
+        assert (status, headers.get("Access-Control-Allow-Origin")) == (204, allowed)
+        _, headers, _ = collector.request("POST", "/v1/reports", batch(3), Origin=origin, Content_Type=MEDIA_TYPE)
+        assert headers.get("Access-Control-Allow-Origin") == allowed
+
+
+def test_prometheus_is_told_of_batches_rejects_and_latencies(collector):
+    collector.post(b"nonsense")
+    text = collector.get("/metrics").decode()
+    assert 'hubbub_rejects_total{reason="malformed"}' in text
+    for name in (
+        'hubbub_batches_total{status="stored"}',
+        "hubbub_reports_total",
+        "hubbub_queue_batches",
+        "hubbub_disk_free_bytes",
+        "hubbub_seen_ids",
+        'hubbub_commit_seconds_bucket{le="+Inf"}',
+        "hubbub_fsync_seconds_count",
+    ):
+        assert f"\n{name} " in text, name

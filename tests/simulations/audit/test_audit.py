@@ -1,0 +1,308 @@
+"""The audit passes what is right and catches what is wrong: each defect that was planted, by the claim it breaks.
+
+Quick forms draw from a seed, so they are the same in every run; that a defect is caught is not luck of that seed: the
+law of the bound under the defect is worked out, and must cross the verdict's line with a probability above 0.999. The
+proofs at the end are of full size; the one without a defect draws from the operating system, as the client does.
+"""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from pathlib import Path
+from random import Random
+
+import pytest
+from scipy import stats
+
+from hubbub.client import Registry
+from hubbub.client.respond import respond
+from hubbub.protocol.invalid import Invalid
+from hubbub.simulations.audit.draws import DrawAudit
+from hubbub.simulations.audit.evidence import ALPHA, STRAY, Chances, bound_expected
+from hubbub.simulations.audit.run import audit_registry
+from hubbub.simulations.audit.scores import MEMO, score_law
+from hubbub.simulations.audit.transcripts import RUNS, ClientAudit, _View, run_times
+from tests.simulations.audit import planted
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "metrics.toml"
+SURE = 0.999
+TERMS = 'why = "w"\nowner = "o"\nexpires = 2090-01-01\nevery = "week"\n'
+
+
+def registry(**metrics: str) -> Registry:
+    tables = "".join(f"[metrics.{name}]\n{TERMS}{keys}\n" for name, keys in metrics.items())
+    return Registry.parse(f'app = "audited"\nlifetime_epsilon = 100\n{tables}')
+
+
+def flag(one_report: float = 1, permanent: float = 2, extra: str = "") -> str:
+    return (
+        f'kind = "flag"\nepsilon_one_report = {one_report}\nepsilon_permanent = {permanent}\nmax_values = 2\n{extra}\n'
+    )
+
+
+CHOICE = 'kind = "choice"\nchoices = ["a", "b", "c"]\nepsilon_one_report = 1\nepsilon_permanent = 2\nmax_values = 2'
+STRING = (
+    'kind = "string"\nnum_bits = 16\nnum_hashes = 2\nnum_cohorts = 4\nprob_f = 0.5\nprob_p = 0.25\nprob_q = 0.75\n'
+    "max_values = 1"
+)
+
+
+def failing(audit) -> set[tuple[str, str]]:
+    return {(finding.metric, finding.what) for finding in audit.failures}
+
+
+def power(right: Chances, wrong: Chances, claim: float, trials: int, tests: int) -> float:
+    """How likely a defect crosses the nearest of the verdict's lines, its bound being about normal."""
+    alpha = ALPHA / tests
+    mean, deviation = bound_expected(wrong, (trials, trials), alpha)
+    expected, spread = bound_expected(right, (trials, trials), alpha)
+    return float(stats.norm.cdf(max(mean - claim, abs(mean - expected) - STRAY * spread) / deviation))
+
+
+# --- what is right ------------------------------------------------------------------------------------------------
+
+
+def test_all_six_kinds_pass() -> None:
+    audit = audit_registry(Registry.load(EXAMPLE), trials=12_000, random=Random(1).randbytes)
+    assert audit.failures == []
+    assert len({finding.metric for finding in audit.findings}) == 6
+    assert {finding.what for finding in audit.findings} >= {
+        "permanent response",
+        "one report",
+        "7 reports",
+        "client, 7 reports",
+        "client, presence",
+        "client, change within hold",
+    }
+
+
+def test_what_is_enumerated_is_what_is_claimed() -> None:
+    audit = audit_registry(Registry.load(EXAMPLE), trials=10_000, installs=0, random=Random(2).randbytes)
+    for finding in audit.findings:
+        assert finding.exact == pytest.approx(finding.claim, abs=2e-6)  # both rounded up to six decimals
+
+
+def test_the_tests_of_a_run_are_counted_before_it_is_drawn() -> None:
+    asks = registry(a=flag(), b=CHOICE, c=flag(extra="hold = 30"))
+    audit = audit_registry(asks, trials=10_000, installs=160, random=Random(3).randbytes)
+    assert len(audit.findings) == DrawAudit.tests * 3 + ClientAudit.tests_of(asks)
+
+
+def test_an_app_is_run_once_in_each_of_seven_epochs_of_every_cadence() -> None:
+    cadences = ("day", "week", "month", "once")
+    asks = registry(**{every: flag().replace("max_values = 2", "max_values = 1") for every in cadences})
+    asks = Registry.parse(
+        asks.source.replace(f"[metrics.{cadences[0]}]\n{TERMS}", f"[metrics.day]\n{TERMS.replace('week', 'day')}")
+        .replace(f"[metrics.month]\n{TERMS}", f"[metrics.month]\n{TERMS.replace('week', 'month')}")
+        .replace(f"[metrics.once]\n{TERMS}", f"[metrics.once]\n{TERMS.replace('week', 'once')}")
+    )
+    audit = audit_registry(asks, trials=10_000, installs=160, random=Random(4).randbytes)
+    assert audit.failures == []
+    views = {metric.name: _View(metric, run_times(asks)) for metric in asks}
+    assert [views[every].reports for every in cadences] == [RUNS, RUNS, RUNS, 1]
+
+
+def test_the_real_respond_is_what_is_audited_unless_told_otherwise() -> None:
+    """A stand-in that only counts its calls sees all of them, and passes, for it is the real one within."""
+    calls = 0
+
+    def counting(*arguments):
+        nonlocal calls
+        calls += 1
+        return respond(*arguments)
+
+    asks = registry(asked=flag())
+    audit = audit_registry(asks, trials=10_000, installs=0, answer=counting, random=Random(12).randbytes)
+    assert audit.failures == []
+    assert calls == 10_000 + 6 * 1_000
+
+
+# --- what is wrong ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", [Fraction(1, 50), Fraction(-1, 50)])
+@pytest.mark.parametrize(("stage", "reports"), [("permanent", MEMO), ("instantaneous", 1)])
+@pytest.mark.parametrize("keys", [flag(), CHOICE], ids=["flag", "choice"])
+def test_a_channel_off_by_one_fiftieth_is_caught(keys: str, stage: str, reports: int, by: Fraction) -> None:
+    trials, asks = 500_000 if keys is CHOICE else 60_000 if reports == MEMO else 150_000, registry(asked=keys)
+    audit = audit_registry(
+        asks, trials=trials, installs=0, answer=planted.with_channel_off(stage, by), random=Random(5).randbytes
+    )
+    what = "permanent response" if reports == MEMO else "one report"
+    assert ("asked", what) in failing(audit)
+    wrong = planted.off(asks["asked"], stage, by)
+    powers = []
+    for event in DrawAudit(asks["asked"], trials, ALPHA / DrawAudit.tests).events:
+        if event.reports == reports:
+            moved = score_law(wrong.noise, 1, int(keys is CHOICE), reports)
+            there = event.law.scores >= event.threshold
+            one, other = (moved.one, moved.other) if event.toward == 0 else (moved.other[::-1], moved.one[::-1])
+            claim = float(asks["asked"].epsilon_permanent if reports == MEMO else asks["asked"].epsilon_one_report)
+            happens = Chances(one[there].sum(), other[there].sum())
+            powers.append(power(event.chances, happens, claim, trials // 2, DrawAudit.tests))
+    assert max(powers) > SURE
+
+
+def test_a_memo_that_respond_does_not_keep_is_caught() -> None:
+    audit = audit_registry(
+        registry(asked=flag()),
+        trials=20_000,
+        installs=0,
+        answer=planted.forgetting_its_memo,
+        random=Random(6).randbytes,
+    )
+    assert failing(audit) == {("asked", "7 reports")}
+    assert min(finding.bound for finding in audit.failures) > 2.1
+    _assert_fresh_memos_show(registry(asked=flag())["asked"], 1_000, DrawAudit.tests)
+
+
+def test_a_memo_that_the_client_does_not_keep_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.clients_forget_their_memos(monkeypatch)
+    asks, installs = registry(asked=flag(1.8, 2)), 700
+    audit = audit_registry(asks, trials=10_000, installs=installs, random=Random(7).randbytes)
+    assert failing(audit) == {("asked", "client, 7 reports")}
+    _assert_fresh_memos_show(asks["asked"], installs * 2 // 5, DrawAudit.tests + ClientAudit.tests_of(asks))
+
+
+def _assert_fresh_memos_show(metric, trials: int, tests: int) -> None:
+    """With fresh memos the ones among seven reports are binomial with q* and p*."""
+    law = score_law(metric.noise, 1, 0, 7)
+    threshold = law.sharpest(trials, ALPHA / tests)
+    least = next(ones for ones in range(8) if law.table[ones] >= threshold)
+    fresh = Chances(
+        *(float(stats.binom.sf(least - 1, 7, float(p))) for p in (metric.noise.q_star, metric.noise.p_star))
+    )
+    right = law.reaches(threshold)
+    assert power(right, fresh, float(metric.epsilon_after(7)), trials, tests) > SURE
+
+
+def test_a_memo_shared_between_two_metrics_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.clients_share_memos_between_metrics(monkeypatch)
+    asks, installs = registry(first=flag(2, 2.2), second=flag(2, 2.2)), 900
+    audit = audit_registry(asks, trials=10_000, installs=installs, random=Random(8).randbytes)
+    assert ("second", "client, together with first") in failing(audit)
+    # Power: where both values are alike, one memo makes all fourteen reports, and hardly looks like both values.
+    tests = 2 * DrawAudit.tests + ClientAudit.tests_of(asks)
+    noise = asks["first"].noise
+    law = score_law(noise, 1, 0, RUNS)
+    threshold = law.sharpest(installs // 2, ALPHA / tests)
+    least = next(ones for ones in range(RUNS + 1) if law.table[ones] >= threshold)
+    a1, a0 = (float(p) for p in noise.permanent.probabilities)
+    looks_true = [float(stats.binom.sf(least - 1, RUNS, float(p))) for p in noise.instantaneous.probabilities]
+    looks_false = [float(stats.binom.cdf(RUNS - least, RUNS, float(p))) for p in noise.instantaneous.probabilities]
+    both = [true * false for true, false in zip(looks_true, looks_false, strict=True)]
+    right = law.reaches(threshold)
+    wrong = Chances(right.one**2, a0 * both[0] + (1 - a0) * both[1])
+    assert a1 == pytest.approx(1 - a0)
+    cell = int(installs * (7 / 8 / 2 + 1 / 8 / 3) ** 2)
+    assert power(right, wrong, float(asks["second"].epsilon_after(RUNS)), cell, tests) > SURE
+
+
+def test_without_the_defect_the_same_two_metrics_pass() -> None:
+    asks = registry(first=flag(2, 2.2), second=flag(2, 2.2))
+    assert audit_registry(asks, trials=10_000, installs=300, random=Random(8).randbytes).failures == []
+
+
+@pytest.mark.parametrize("keys", [flag(), STRING], ids=["flag", "string"])
+def test_a_mask_that_never_clears_bits_is_caught(keys: str) -> None:
+    """Its epsilon is infinite: one event is impossible under one of the values, so all trials miss it."""
+    audit = audit_registry(
+        registry(asked=keys),
+        trials=20_000,
+        installs=0,
+        answer=planted.never_clearing_a_bit,
+        random=Random(9).randbytes,
+    )
+    assert ("asked", "permanent response") in failing(audit)
+    assert ("asked", "one report") in failing(audit)
+    assert any("more than claimed" in str(finding.failure) for finding in audit.failures)
+
+
+def test_a_report_made_only_when_a_flag_is_true_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.clients_report_only_what_is_true(monkeypatch)
+    audit = audit_registry(registry(asked=flag()), trials=10_000, installs=160, random=Random(10).randbytes)
+    presence = [finding for finding in audit.failures if finding.what == "client, presence"]
+    assert {finding.pair for finding in presence} >= {"first value against second", "recorded against not recorded"}
+    assert all("claimed 0.000" in str(finding.failure) for finding in presence if finding.bound > 0)
+
+
+def test_a_change_that_shows_in_spite_of_hold_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.clients_let_go_of_what_they_hold(monkeypatch)
+    asks = registry(asked=flag(1.8, 2, "hold = 60"))
+    audit = audit_registry(asks, trials=10_000, installs=400, random=Random(11).randbytes)
+    assert ("asked", "client, change within hold") in failing(audit)
+
+
+# --- what it refuses ----------------------------------------------------------------------------------------------
+
+
+def test_too_few_trials_and_installs_are_refused_in_words() -> None:
+    asks = registry(asked=flag())
+    with pytest.raises(Invalid, match="trials must be at least 10000, got 9999"):
+        audit_registry(asks, trials=9_999)
+    with pytest.raises(Invalid, match="installs must be 0 or at least 160, got 7"):
+        audit_registry(asks, trials=10_000, installs=7)
+
+
+def test_a_registry_that_expired_long_ago_is_refused_in_words() -> None:
+    with pytest.raises(Invalid, match="an audit needs 7 months before the first metric expires"):
+        run_times(Registry.parse(registry(asked=flag()).source.replace("2090-01-01", "1970-03-01")))
+
+
+# --- the full form ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proof
+def test_a_million_trials_for_each_of_the_six_kinds(figure) -> None:
+    """Draws from the operating system: a true client fails this with the probability that the audit itself states."""
+    started = time.process_time()
+    audit = audit_registry(Registry.load(EXAMPLE))
+    seconds = time.process_time() - started
+    figure("audit of all six kinds", f"{len(audit.findings)} tests, {seconds:.0f} s of CPU")
+    for finding in audit.findings:
+        if not finding.what.startswith("client"):
+            figure(
+                f"{finding.metric}, {finding.what}, {finding.pair}",
+                f"claimed {finding.claim:.4f}, shown {finding.bound:.4f}, expected {finding.expected:.4f}",
+            )
+    assert audit.failures == []
+    assert seconds < 300
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("by", [Fraction(1, 50), Fraction(-1, 50)])
+@pytest.mark.parametrize("stage", ["permanent", "instantaneous"])
+def test_a_channel_off_by_one_fiftieth_is_caught_in_every_kind(figure, stage: str, by: Fraction) -> None:
+    defect = planted.with_channel_off(stage, by)
+    audit = audit_registry(Registry.load(EXAMPLE), installs=0, answer=defect, random=Random(20).randbytes)
+    caught = {finding.metric for finding in audit.failures}
+    figure(f"{stage} channel off by {float(by)}", f"{len(audit.failures)} tests fail, in {len(caught)} of 6 metrics")
+    assert len(caught) == 6
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("answer", [planted.forgetting_its_memo, planted.never_clearing_a_bit])
+def test_draws_with_a_defect_are_caught_in_every_kind(figure, answer) -> None:
+    registry_of_six = Registry.load(EXAMPLE)
+    audit = audit_registry(registry_of_six, trials=200_000, installs=0, answer=answer, random=Random(21).randbytes)
+    caught = {finding.metric for finding in audit.failures}
+    figure(answer.__name__, f"{len(audit.failures)} tests fail, in {len(caught)} of 6 metrics")
+    assert len(caught) == 6
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    "plant",
+    [
+        planted.clients_forget_their_memos,
+        planted.clients_share_memos_between_metrics,
+        planted.clients_report_only_what_is_true,
+    ],
+)
+def test_clients_with_a_defect_are_caught(figure, plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    asks = registry(first=flag(1, 2), second=flag(1, 2))
+    audit = audit_registry(asks, trials=10_000, installs=6_000, random=Random(22).randbytes)
+    figure(plant.__name__, ", ".join(sorted({finding.what for finding in audit.failures})))
+    assert audit.failures

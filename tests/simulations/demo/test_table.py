@@ -1,0 +1,44 @@
+"""The demo's table has columns of fixed width, and says beside a row what is wrong with it."""
+
+from __future__ import annotations
+
+from hubbub.simulations.demo.run import TableRow, _table
+
+
+def row(metric: str, value: str, truth: float, *, visible: bool = True, number: bool = False) -> TableRow:
+    return TableRow(
+        metric=metric,
+        value=value,
+        truth=truth,
+        estimate=0.5,
+        low=0.4,
+        high=0.6,
+        noise_floor=0.05,
+        visible=visible,
+        number=number,
+    )
+
+
+def test_rows_stand_in_columns_and_marks_beside_them() -> None:
+    rows = [
+        row("theme", "yes", 0.45),
+        row("page", "news", 0.7),
+        row("page", "mail", 0.45, visible=False),
+        row("page", "maps", 0.7),
+        row("speed", "mean", 0.45, number=True),
+    ]
+    bar, empty, *lines = _table(rows, 5, 20)
+    assert (bar, empty) == ("[########......................] 5 of 20 installs have reported", "")
+    interval = "40.0 % to 60.0 %"
+    assert lines == [
+        line("metric", "value", "truth", "estimate", "95 % interval", "noise floor"),
+        line("theme", "yes", "45.0 %", "50.0 %", interval, "5.0 %"),
+        line("page", "news", "70.0 %", "50.0 %", interval, "5.0 %") + "  misses the truth",
+        line("", "mail", "45.0 %", "50.0 %", interval, "") + "  below the noise floor",
+        line("", "maps", "70.0 %", "50.0 %", interval, "") + "  misses the truth",
+        line("speed", "mean", "0.45", "0.50", "0.40 to 0.60", "").rstrip(),
+    ]
+
+
+def line(metric: str, value: str, truth: str, estimate: str, interval: str, floor: str) -> str:
+    return f"  {metric:<13} {value:<26} {truth:>8} {estimate:>9}   {interval:<18} {floor:>11}"
