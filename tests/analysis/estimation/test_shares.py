@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
-from math import e
+from math import comb, e
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from hubbub.analysis import decode
-from hubbub.analysis.estimation.cells import TwoStageNoise, finite_population, pool
+from hubbub.analysis.estimation.cells import Cohort, TwoStageNoise, finite_population, pool
 from hubbub.analysis.estimation.shares import covariance_with, shares
 from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean
 from hubbub.protocol.tally import Counts, Tally
 from tests.analysis.worlds import define, tally_of
+from tests.chance import assert_binomial, power
 
 CHOICES = tuple(f"choice {i}" for i in range(200))
 
@@ -143,3 +145,64 @@ def test_nobody_is_surprised_twice_by_the_same_installs():
     assert many.std_error[0] ** 2 == pytest.approx(floor, rel=0.1)
     assert many.std_error[0] < one.std_error[0]
     assert many.installs == 10_000
+
+
+# --- covariances and p-values by identities -----------------------------------------------------------------------
+
+
+def kary_cohort(memo: float, report: float, epochs: int = 1) -> Cohort:
+    """Four categories through both stages, each of which keeps an answer with the given probability."""
+    noise = TwoStageNoise(memo, (1 - memo) / 3, report, (1 - report) / 3)
+    shares_held = np.array([0.4, 0.3, 0.2, 0.1])
+    ones = 10_000 * epochs * (noise.p_star + noise.gain * shares_held)
+    return Cohort(noise=noise, reports=10_000.0 * epochs, ones=ones, sampling=1 / 10_000, one_hot=True)
+
+
+@pytest.mark.parametrize("finite", [0.0, 1 / 10_000])
+@pytest.mark.parametrize(("memo", "report", "epochs"), [(0.6, 1.0, 1), (1.0, 0.6, 1), (0.6, 0.8, 1), (0.6, 0.8, 5)])
+def test_what_always_adds_up_to_one_covaries_with_nothing(memo, report, epochs, finite):
+    """A report names one category, so the estimates of all of them add up to exactly one: no answer can covary with
+    that sum, whatever the noise of either stage, and whoever the numbers speak of."""
+    cohort = kary_cohort(memo, report, epochs)
+    found = shares([cohort], [[0, 1, 2, 3]], 4, finite)
+    assert found.estimate.sum() == pytest.approx(1)
+    covariance = covariance_with(found, [cohort], np.arange(4), finite)
+    assert np.abs(covariance).max() < 1e-9 * found.std_error.max() ** 2
+
+
+def test_without_noise_those_who_reported_are_known_exactly_and_a_population_is_sampled():
+    cohort = kary_cohort(1.0, 1.0)
+    held = np.array([0.4, 0.3, 0.2, 0.1])
+    one = np.array([0])
+    known = shares([cohort], [[0, 1, 2, 3]], 4, 1 / 10_000)
+    assert np.abs(covariance_with(known, [cohort], one, 1 / 10_000)).max() < 1e-15
+    sampled = shares([cohort], [[0, 1, 2, 3]], 4, 0.0)
+    multinomial = (np.diag(held) - np.outer(held, held)) / 10_000
+    assert covariance_with(sampled, [cohort], one, 0.0) == pytest.approx(multinomial[0])
+
+
+def test_the_p_value_of_one_epoch_is_the_binomial_tail_with_the_count_itself():
+    """P(so many ones or more) where nobody holds the answer, summed up by hand; of no ones at all it is 1."""
+    metric = define(Flag(), "1", "2")
+    p_star = float(metric.noise.p_star)
+    for ones in (0, 3, 9):
+        found = decode(Tally(metric, {0: Counts((12,), ((ones,),))}))
+        by_hand = sum(comb(12, k) * p_star**k * (1 - p_star) ** (12 - k) for k in range(ones, 13))
+        assert found.p_value[0] == pytest.approx(by_hand, rel=1e-9)
+
+
+def test_pooled_epochs_of_nobody_alarm_as_often_as_they_say():
+    """The memos of an install are the same in every epoch: counts of several are not binomial, and a test that took
+    them so would alarm nearly three times as often."""
+    metric = define(Flag(), "1", "2")
+    rng = np.random.default_rng(11)
+    trials = 1_500
+    p_values = np.array(
+        [decode(tally_of(metric, [3_000, 0], rng, epochs=tuple(range(10)))).p_value[0] for _ in range(trials)]
+    )
+    assert_binomial(int((p_values < 0.05).sum()), trials, 0.05)
+    noise = TwoStageNoise.of(metric.noise)
+    honest = noise.permanent[0] / 3_000 + noise.instantaneous[0] / 30_000
+    binomial = noise.p_star * (1 - noise.p_star) / noise.gain**2 / 30_000
+    alarms = float(stats.norm.sf(stats.norm.isf(0.05) * np.sqrt(binomial / honest)))
+    assert power(trials, 0.05, alarms) > 0.999
