@@ -12,15 +12,6 @@ FOLDERS = ("client", "collector", "analysis", "simulations", "tests", "tools")
 MODULE_LINES = 450
 FUNCTION_LINES = 60
 LONG_FUNCTIONS = {
-    (
-        "collector/hubbub/collector/serve.py",
-        "_serve",
-    ): "a process from start to stop, in its order",
-    (
-        "simulations/hubbub/simulations/experiments/studies",
-        "run",
-    ): "an experiment, from its set-up to its figures",
-    ("simulations/hubbub/simulations/experiments/studies", "predict"): "a derivation, line by line with its formulas",
     ("tests/protocol/test_registry.py", "test_all_mistakes_of_a_file_are_reported_at_once"): "the file stands in it",
 }
 """By path, or the beginning of one, and name: why cutting it would make it harder to read. Keep this list short."""
