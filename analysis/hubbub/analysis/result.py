@@ -62,6 +62,7 @@ class Decoding:
     metric: str  # its name
     kind: str  # flag, choice, string, ...
     unit: str  # of its numbers; empty where there is none
+    natural_order: bool  # whether its answers have an order of their own, as buckets have
     epochs: tuple[str, ...]  # the days, weeks or months pooled, in order
     estimand: Estimand  # of whom the intervals speak: the installs that reported, or those they are a sample of
     of: Whom  # of whom shares are shares: everyone, or those who answered
@@ -104,6 +105,11 @@ class Decoding:
     def has_shares(self) -> bool:
         """Whether any row is a share, and not all are numbers in their unit."""
         return any(role != NUMBER for role in self.roles)
+
+    @property
+    def has_one_answer(self) -> bool:
+        """Whether there is a single answer, and no other could have been given."""
+        return not self.is_open and self.roles.count(ANSWER) == 1
 
     @property
     def is_open(self) -> bool:

@@ -89,8 +89,8 @@ def _sentence(words: str) -> str:
 def diagnostics(decoding: Decoding, snapshot: Snapshot) -> tuple[Fact, ...]:
     """What a careful reader checks before believing a table."""
     found = decoding.diagnostics
-    is_mean = decoding.kind == "mean"
-    radius = with_unit(decoding, f"{found.attack_radius:.3g}") if is_mean else percent(found.attack_radius)
+    in_unit = with_unit(decoding, f"{found.attack_radius:.3g}")
+    radius = percent(found.attack_radius) if decoding.has_shares else in_unit
     facts = [Fact(f"If {percent(found.fake_share)} of reports were fake", f"an estimate could be off by {radius}")]
     facts += _cohorts(decoding, snapshot)
     if found.num_columns > 1:
@@ -105,7 +105,7 @@ def diagnostics(decoding: Decoding, snapshot: Snapshot) -> tuple[Fact, ...]:
 
 
 def _cohorts(decoding: Decoding, snapshot: Snapshot) -> list[Fact]:
-    what = "level" if decoding.kind == "range" else "cohort"
+    what = "cohort" if decoding.distribution is None else "level"
     sizes = np.array(
         [
             sum(counts.num_reports[cohort] for counts in tally.epochs.values())

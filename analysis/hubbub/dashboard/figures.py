@@ -81,7 +81,7 @@ def drawable(decoding: Decoding) -> bool:
     finite = np.isfinite(decoding.estimate) & np.isfinite(decoding.low) & np.isfinite(decoding.high)
     if decoding.distribution is not None:
         return bool(finite.all())
-    return bool(finite[0]) if decoding.kind == "mean" else bool(finite.any())
+    return bool(finite.any()) if decoding.has_shares else bool(finite[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
         kind=definition.kind,
         why=terms.why if terms else None,
         query=inputs.view.query(),
-        candidates=_candidates(inputs, public=public) if definition.kind == "string" else None,
+        candidates=_candidates(inputs, public=public) if definition.shape.open_list else None,
         result=_result(inputs, figure, definition.every),
         options=_options(inputs),
         series=series_view(inputs) if has_series else None,
@@ -128,7 +128,7 @@ def _result(inputs: MetricInputs, figure: Figure | None, every: str) -> ResultVi
 
 def _tables(decoding: Decoding, rows: list[int]) -> tuple[Table, Table | None, int]:
     """The table in sight; of a range also that of its cells, and how many there are."""
-    if decoding.kind != "range":
+    if decoding.distribution is None:
         return tables.estimates(decoding, rows, "Estimates"), None, 0
     numbers = [i for i in rows if decoding.roles[i] == NUMBER]
     others = [i for i in rows if decoding.roles[i] != NUMBER]

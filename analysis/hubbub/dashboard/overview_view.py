@@ -20,7 +20,6 @@ from hubbub.dashboard.sentences import cell, headline, periods_in_words, several
 from hubbub.dashboard.snapshot import Snapshot
 from hubbub.dashboard.tables import Table
 from hubbub.protocol.epsilon import show
-from hubbub.protocol.kinds import Mean
 from hubbub.protocol.metric import Definition
 
 
@@ -155,9 +154,10 @@ def _lines(decoding: Decoding, definition: Definition) -> tuple[tuple[Line, ...]
 
 
 def _scale(decoding: Decoding, definition: Definition, rows: list[int]) -> Scale:
-    if isinstance(definition.shape, Mean):
-        return Scale(float(definition.shape.low), float(definition.shape.high))
-    if decoding.kind == "flag":
+    limits = definition.shape.limits
+    if not decoding.has_shares and limits is not None:
+        return Scale(*map(float, limits))
+    if decoding.has_one_answer:
         return Scale(0.0, 1.0)
     return Scale(0.0, max([float(decoding.high[i]) for i in rows if np.isfinite(decoding.high[i])], default=1.0))
 

@@ -137,7 +137,7 @@ async def upload(request: web.Request) -> web.StreamResponse:
     """A list to look for, read in memory."""
     name = request.match_info["name"]
     snapshot, _ = await _snapshot(request)
-    if snapshot is None or not any(found.kind == "string" for found in snapshot.definitions(name)):
+    if snapshot is None or not any(found.shape.open_list for found in snapshot.definitions(name)):
         raise web.HTTPNotFound
     try:
         file_name, content = await _uploaded(request)

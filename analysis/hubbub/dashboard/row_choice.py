@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hubbub.analysis.result import ANSWER, Decoding
+from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 
 MOST_TABLE_ROWS = 50
 MOST_CARD_ROWS = 4
@@ -21,26 +21,19 @@ def table_rows(decoding: Decoding) -> list[int]:
 
 def card_rows(decoding: Decoding) -> list[int]:
     """For the overview: a few rows that could be estimated."""
-    finite = np.isfinite(decoding.estimate)
-    match decoding.kind:
-        case "mean":
-            return [0] if finite[0] else []
-        case "range":
-            return [i for i, value in enumerate(decoding.values) if value in CARD_QUANTILES and finite[i]]
-        case "histogram":
-            return estimated_answers(decoding)[:MOST_CARD_BUCKETS]
-    return sorted(estimated_answers(decoding), key=lambda i: -float(decoding.estimate[i]))[:MOST_CARD_ROWS]
+    numbers = [i for i, role in enumerate(decoding.roles) if role == NUMBER]
+    if numbers:
+        chosen = [i for i in numbers if len(numbers) == 1 or decoding.values[i] in CARD_QUANTILES]
+        return [i for i in chosen if np.isfinite(decoding.estimate[i])]
+    if decoding.natural_order:
+        return estimated_answers(decoding)[:MOST_CARD_BUCKETS]
+    return decoding.largest_answers(MOST_CARD_ROWS)
 
 
 def followed_value(decoding: Decoding) -> str | None:
     """The value most would like to see over time."""
-    match decoding.kind:
-        case "mean":
-            return "mean"
-        case "range":
-            return "quantile 0.5"
-    answers = estimated_answers(decoding)
-    return decoding.values[leading_answer(decoding, answers)] if answers else None
+    row = decoding.leading_row
+    return None if row is None else decoding.values[row]
 
 
 def leading_answer(decoding: Decoding, rows: Iterable[int]) -> int:

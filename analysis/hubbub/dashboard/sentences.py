@@ -27,18 +27,14 @@ class Headline:
 def headline(decoding: Decoding) -> Headline:
     if not decoding.num_reports:
         return Headline("No reports", "nothing has been counted", "Nothing has been counted yet.", False)
-    match decoding.kind:
-        case "mean":
-            return _of_mean(decoding)
-        case "range":
-            return _of_range(decoding)
-        case "flag":
-            return _of_flag(decoding)
-        case _:
-            return _of_shares(decoding)
+    if decoding.distribution is not None:
+        return _of_distribution(decoding)
+    if not decoding.has_shares:
+        return _of_number(decoding)
+    return _of_yes(decoding) if decoding.has_one_answer else _of_shares(decoding)
 
 
-def _of_flag(decoding: Decoding) -> Headline:
+def _of_yes(decoding: Decoding) -> Headline:
     share, interval = percent(decoding.estimate[0]), interval_of(decoding, 0)
     if decoding.detected[0]:
         return Headline(share, f"yes, {interval}", f"{share} say yes, {interval}: surely more than nobody.")
@@ -54,7 +50,7 @@ def _of_flag(decoding: Decoding) -> Headline:
 
 def _of_shares(decoding: Decoding) -> Headline:
     answers = [i for i, role in enumerate(decoding.roles) if role == ANSWER]
-    what = "candidate" if decoding.kind == "string" else "bucket" if decoding.kind == "histogram" else "answer"
+    what = "candidate" if decoding.is_open else "bucket" if decoding.natural_order else "answer"
     if not answers:
         return Headline(
             "No candidates",
@@ -86,12 +82,12 @@ def _of_shares(decoding: Decoding) -> Headline:
     )
 
 
-def _of_mean(decoding: Decoding) -> Headline:
+def _of_number(decoding: Decoding) -> Headline:
     mean, interval = with_unit(decoding, f"{decoding.estimate[0]:,.3g}"), interval_of(decoding, 0)
     return Headline(mean, f"mean, {interval}", f"The mean is {mean}, {interval}.")
 
 
-def _of_range(decoding: Decoding) -> Headline:
+def _of_distribution(decoding: Decoding) -> Headline:
     middle = decoding.values.index("quantile 0.5")
     if not np.isfinite(decoding.std_error[middle]):
         words = "The distribution cannot be estimated from these reports."

@@ -22,7 +22,7 @@ from hubbub.client.state import State
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import WrongValue
 from hubbub.protocol.epsilon import show
-from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 
@@ -65,7 +65,7 @@ def run_peek(arguments: Namespace) -> int:
         "mask": "stays on the device",
         "memo": "stays on the device, kept for life" if sight.kept else "would stay on the device, kept for life",
     }
-    print(f"{metric.name}, cohort {sight.cohort} of {metric.shape.num_cohorts}, {width} bit{'s' * (width > 1)}\n")
+    print(f"{metric.name}, cohort {sight.cohort} of {metric.shape.num_cohorts}, {plural(width, 'bit')}\n")
     print(f"  {'value':<9} {arguments.value}  stays with the app")
     for name, bits in rows:
         print(f"  {name:<9} {_bits(bits, width)}  {fates.get(name, 'leaves')}")

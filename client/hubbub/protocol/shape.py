@@ -70,6 +70,11 @@ class Shape(Value, kw_only=True):
     def unit(self) -> str:
         return ""
 
+    @cached_property
+    def limits(self) -> tuple[Fraction, Fraction] | None:
+        """Of a number: the least and the largest that is told apart."""
+        return None
+
     def width(self, cohort: int) -> int:
         """The bits of a report."""
         raise NotImplementedError
@@ -114,15 +119,19 @@ class NumberShape(Shape, kw_only=True):
 
     is_number = True
 
+    @cached_property
+    def limits(self) -> tuple[Fraction, Fraction]:
+        raise NotImplementedError
+
+    def limits_in_words(self) -> str:
+        low, high = self.limits
+        return f"a number from {say(low)} to {say(high)}{f' {self.unit}' if self.unit else ''}"
+
     def typed(self, text: str) -> float:
         try:
             return float(text)
         except ValueError:
             raise ValueError(f"must be a number, got {text!r}") from None
-
-
-def limits_in_words(low: Fraction, high: Fraction, unit: str) -> str:
-    return f"a number from {say(low)} to {say(high)}{f' {unit}' if unit else ''}"
 
 
 def broken_limits(low: Fraction, high: Fraction) -> Iterator[str]:

@@ -52,6 +52,7 @@ def assemble(
         metric=metric.name,
         kind=metric.kind,
         unit=metric.shape.unit,
+        natural_order=pools[0].metric.shape.natural_order,
         epochs=tuple(epoch_text(metric.every, epoch) for epoch in epochs),
         estimand=options.estimand,
         of="answered" if answered_only else "all",

@@ -12,7 +12,7 @@ from typing import Any
 from hubbub.protocol.channel import Flips
 from hubbub.protocol.encoding import ABSENT, Encoded, number_within
 from hubbub.protocol.invalid import say
-from hubbub.protocol.shape import MAX_BITS, MAX_CELLS, ONE_BIT, ONE_OF_MANY, NumberShape, limits_in_words
+from hubbub.protocol.shape import MAX_BITS, MAX_CELLS, ONE_BIT, ONE_OF_MANY, NumberShape
 
 
 class Histogram(NumberShape, kw_only=True):
@@ -50,6 +50,10 @@ class Histogram(NumberShape, kw_only=True):
         return 1 if self.buckets_per_report == self.num_buckets else self.num_buckets
 
     @cached_property
+    def limits(self) -> tuple[Fraction, Fraction]:
+        return self.edges[0], self.edges[-1]
+
+    @cached_property
     def num_masks(self) -> int:
         return self.buckets_per_report + 1  # and the empty one
 
@@ -73,4 +77,4 @@ class Histogram(NumberShape, kw_only=True):
         return Encoded(1 << position if position < self.buckets_per_report else 0, clamped)
 
     def question(self) -> str:
-        return f"{limits_in_words(self.edges[0], self.edges[-1], self.unit)}, in {self.num_buckets} steps"
+        return f"{self.limits_in_words()}, in {self.num_buckets} steps"

@@ -10,7 +10,7 @@ from typing import Any
 from hubbub.protocol.channel import Flips
 from hubbub.protocol.encoding import ABSENT, DITHER_BITS, Encoded, number_within
 from hubbub.protocol.invalid import say
-from hubbub.protocol.shape import ONE_BIT, NumberShape, broken_limits, limits_in_words
+from hubbub.protocol.shape import ONE_BIT, NumberShape, broken_limits
 
 
 class Mean(NumberShape, kw_only=True):
@@ -28,6 +28,10 @@ class Mean(NumberShape, kw_only=True):
             yield f"absent must be in [low={say(self.low)}, high={say(self.high)}], got {say(self.absent)}"
 
     @cached_property
+    def limits(self) -> tuple[Fraction, Fraction]:
+        return self.low, self.high
+
+    @cached_property
     def num_masks(self) -> int:
         return 2
 
@@ -43,7 +47,7 @@ class Mean(NumberShape, kw_only=True):
         return Encoded(_end(number, self.low, self.high, dither), clamped)
 
     def question(self) -> str:
-        return f"{limits_in_words(self.low, self.high, self.unit)}, for its average"
+        return f"{self.limits_in_words()}, for its average"
 
 
 def _end(number: Fraction, low: Fraction, high: Fraction, dither: int) -> int:

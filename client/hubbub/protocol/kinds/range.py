@@ -9,7 +9,7 @@ from typing import Any
 
 from hubbub.protocol.channel import Flips
 from hubbub.protocol.encoding import ABSENT, Encoded, number_within
-from hubbub.protocol.shape import MAX_BITS, ONE_OF_MANY, NumberShape, broken_limits, limits_in_words
+from hubbub.protocol.shape import MAX_BITS, ONE_OF_MANY, NumberShape, broken_limits
 
 
 class Range(NumberShape, kw_only=True):
@@ -45,6 +45,10 @@ class Range(NumberShape, kw_only=True):
         return self.num_levels
 
     @cached_property
+    def limits(self) -> tuple[Fraction, Fraction]:
+        return self.low, self.high
+
+    @cached_property
     def num_masks(self) -> int:
         return self.num_leaves + 1  # and the empty one
 
@@ -65,4 +69,4 @@ class Range(NumberShape, kw_only=True):
         return Encoded(1 << leaf // self.branching ** (self.num_levels - 1 - cohort), clamped)
 
     def question(self) -> str:
-        return f"{limits_in_words(self.low, self.high, self.unit)}, for its distribution"
+        return f"{self.limits_in_words()}, for its distribution"

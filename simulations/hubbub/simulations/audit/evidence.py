@@ -14,8 +14,9 @@ from functools import lru_cache
 from math import inf
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
+
+from hubbub.analysis.arrays import Array
 
 ALPHA = 1e-4
 """How likely a whole run says that a true claim is exceeded: all its tests together."""
@@ -23,7 +24,6 @@ ALPHA = 1e-4
 STRAY = 4.0
 """Standard deviations by which a bound may lie under the expected one, or above it while still under the claim."""
 
-Array = npt.NDArray[np.float64]
 _LogBound = Callable[[Array, int, float], Array]
 _FAR = 9.0  # standard deviations: what lies beyond weighs less than 1e-18
 

@@ -31,7 +31,7 @@ class Pair:
     @classmethod
     def of(cls, metric: Definition, values: tuple[Any, Any], cohort: int) -> Pair:
         one, other = (metric.shape.encode(value, cohort).mask for value in values)
-        size = (metric.shape.width(cohort) + 7) // 8
+        size = metric.vector_bytes(cohort)
         return cls(cohort, (one, other), size, _positions(one & ~other), _positions(other & ~one))
 
     @property

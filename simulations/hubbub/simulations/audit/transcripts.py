@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from hubbub.client.respond import Random
 from hubbub.protocol.cadence import epoch_of
-from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import Report, by_short_hash
@@ -92,7 +92,7 @@ class ClientAudit:
         for toward in (0, 1):
             yield self._judge(
                 view,
-                f"client, {view.reports} report{'s' * (view.reports > 1)}",
+                f"client, {plural(view.reports, 'report')}",
                 _PAIRS[toward],
                 float(view.metric.epsilon_after(view.reports)),
                 _seen(crowd.reached[toward], crowd.first == toward, crowd.first == 1 - toward),

@@ -9,13 +9,13 @@ from __future__ import annotations
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
+
+from hubbub.analysis.arrays import Array
 
 FALSE_ALARM = 1e-6
 """Of each range, both sides together."""
 
-Array = npt.NDArray[np.float64]
 Between = tuple[float, float]
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy.typing as npt
 
+from hubbub.analysis.arrays import Array
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Flag
-from hubbub.simulations.kinds.kind import Array, Index, Kind, Population, ValueMasks
+from hubbub.simulations.kinds.kind import Index, Kind, Population, ValueMasks
 from hubbub.simulations.kinds.lists import exactly, list_population
 from hubbub.simulations.kinds.symbols import one_bit_masks, symbol_array
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.analysis.arrays import Array
 from hubbub.protocol.kinds import Histogram
-from hubbub.simulations.kinds.kind import NOWHERE, Array, Index, Kind, Population, ValueMasks
+from hubbub.simulations.kinds.kind import NOWHERE, Index, Kind, Population, ValueMasks
 from hubbub.simulations.kinds.lists import bell
 from hubbub.simulations.kinds.numbers import GRID, number_population, on_grid
 from hubbub.simulations.kinds.symbols import one_bit_masks, subset_selection_variance, symbol_array

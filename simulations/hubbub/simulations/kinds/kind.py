@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.analysis.arrays import Array
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.shape import Shape
 
 S = TypeVar("S", bound=Shape)
-Array = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
 
 NOWHERE = -1

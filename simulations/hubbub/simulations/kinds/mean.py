@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.analysis.arrays import Array
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.kinds import Mean
-from hubbub.simulations.kinds.kind import Array, Index, Kind, Population
+from hubbub.simulations.kinds.kind import Index, Kind, Population
 from hubbub.simulations.kinds.numbers import GRID, number_population
 
 

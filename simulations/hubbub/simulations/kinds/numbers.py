@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
+from hubbub.analysis.arrays import Array
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.simulations.kinds.kind import Population
 from hubbub.simulations.kinds.lists import exactly
 
-Array = npt.NDArray[np.float64]
 Below = Callable[[Array], Array]
 """The share of people whose number is below each of these."""
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.analysis.arrays import Array
 from hubbub.analysis.kinds.variances import tree_gain
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.kinds import Range
-from hubbub.simulations.kinds.kind import NOWHERE, Array, Index, Kind, Population, ValueMasks
+from hubbub.simulations.kinds.kind import NOWHERE, Index, Kind, Population, ValueMasks
 from hubbub.simulations.kinds.numbers import GRID, number_population, true_quantile
 from hubbub.simulations.kinds.symbols import one_bit_masks, subset_selection_variance, symbol_array
 

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.analysis.arrays import Array
 from hubbub.protocol.encoding import WrongValue
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.protocol.shape import Shape
 from hubbub.simulations.kinds import kind_of
 from hubbub.simulations.kinds.lists import MOST_VALUES
-
-Array = npt.NDArray[np.float64]
 
 FORMS = """\
 populations of lists (flag, choice, string), the values in their order:

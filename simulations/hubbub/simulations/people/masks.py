@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hubbub.analysis.arrays import Array
 from hubbub.protocol.metric import Definition
 from hubbub.simulations.kinds import kind_of
-from hubbub.simulations.kinds.kind import NOWHERE, Array, Index
+from hubbub.simulations.kinds.kind import NOWHERE, Index
 from hubbub.simulations.people.histories import AWAY, Histories
 
 

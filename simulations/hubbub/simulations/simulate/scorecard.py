@@ -8,16 +8,14 @@ from math import floor, isfinite, isnan, log10
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from hubbub.analysis.arrays import Array
 from hubbub.analysis.render.text import percent, text_table
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.protocol.metric import Metric
 from hubbub.simulations.kinds import kind_class, kind_of
 from hubbub.simulations.people.truth import Truth
 from hubbub.simulations.simulate.theory import predicted_error
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

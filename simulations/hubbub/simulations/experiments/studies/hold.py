@@ -26,6 +26,7 @@ from math import exp
 import numpy as np
 from scipy import stats
 
+from hubbub.analysis.arrays import Array
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
@@ -87,8 +88,8 @@ def describe(setting: Setting) -> Mapping[str, str]:
 class Law:
     """Probabilities of (c1, c2), the yes counts of two stretches of days, without a change and with one."""
 
-    constant: bounds.Array
-    changed: bounds.Array
+    constant: Array
+    changed: Array
 
     @classmethod
     def of(cls, registry: Registry, first: int, second: int, *, one_memo: bool, shown: bool = True) -> Law:
@@ -104,7 +105,7 @@ class Law:
         constant = shared if one_memo else apart
         return cls(constant, np.outer(yes[0], no[1]) if shown else constant)
 
-    def test(self) -> bounds.Array:
+    def test(self) -> Array:
         """The chance with which each (c1, c2) is called a change: most powerful at exactly FALSE (Neyman, Pearson)."""
         order = np.argsort(-(np.log(self.changed) - np.log(self.constant)), axis=None, kind="stable")
         spent = np.cumsum(self.constant.ravel()[order])
@@ -115,11 +116,11 @@ class Law:
         calls[order[whole]] = (FALSE - before) / self.constant.ravel()[order[whole]]
         return calls.reshape(self.constant.shape)
 
-    def power(self, test: bounds.Array) -> float:
+    def power(self, test: Array) -> float:
         return float(np.sum(self.changed * test))
 
 
-def law(setting: Setting, metric: str, days: int) -> tuple[Law, bounds.Array]:
+def law(setting: Setting, metric: str, days: int) -> tuple[Law, Array]:
     """What this metric shows in so many days, and the attacker's test of it."""
     registry, change, hold = setting.registry, setting.change, setting.hold
     plain = Law.of(registry, change, days - change, one_memo=True)

@@ -27,6 +27,7 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis import decode
+from hubbub.analysis.arrays import Array
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.kinds import Mean
 from hubbub.protocol.metric import Definition
@@ -74,7 +75,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
     }
 
 
-def variances(people: bounds.Array, epsilon: float) -> dict[str, float]:
+def variances(people: Array, epsilon: float) -> dict[str, float]:
     """n times the variance of the mean of those who reported, in units of the range."""
     e = exp(epsilon)
     one = 1 / (e + 1) + people * (e - 1) / (e + 1)
@@ -194,7 +195,7 @@ def _published(rows: Sequence[tuple[str, ...]], wins: Mapping[tuple[str, str], f
     )
 
 
-def _one_bit_error(asked: Definition, people: bounds.Array, n: int, rng: np.random.Generator) -> tuple[float, bool]:
+def _one_bit_error(asked: Definition, people: Array, n: int, rng: np.random.Generator) -> tuple[float, bool]:
     """hubbub's mean of n people. Alpha-point rounding with a uniform alpha sends x to the upper end with chance x."""
     rounded_up = int(rng.binomial(n // len(people), people).sum())
     decoding = decode(sample_tally(asked, [n], [[rounded_up]], rng))

@@ -28,6 +28,7 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis import decode
+from hubbub.analysis.arrays import Array
 from hubbub.protocol.kinds import Range
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import many_bit_noise
@@ -70,7 +71,7 @@ class Setting:
         return Definition(name="number", every="once", shape=shape, noise=many_bit_noise(EPSILON, EPSILON, 1))
 
     @property
-    def shares(self) -> bounds.Array:
+    def shares(self) -> Array:
         """A skewed distribution over the cells: Beta(2, 5)."""
         return np.diff(stats.beta.cdf(np.linspace(0, 1, self.cells + 1), 2, 5))
 
@@ -171,7 +172,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
     return found
 
 
-def _spread(together: object, variances: list[float]) -> bounds.Array:
+def _spread(together: object, variances: list[float]) -> Array:
     """Covariance of the leaves times `together`: contrasts of a level are block averages less those of the level above.
 
     The total's variance is nought: shares of those who answered add up to one.
@@ -187,7 +188,7 @@ def _spread(together: object, variances: list[float]) -> bounds.Array:
     return result
 
 
-def _common_nodes(setting: Setting) -> bounds.Array:
+def _common_nodes(setting: Setting) -> Array:
     """How many nodes two of the fixed ranges share; on the diagonal, how many each has."""
     sets = np.zeros((len(setting.ranges), sum(BRANCHING**j for j in range(setting.levels + 1))), dtype=np.float32)
     for row, (low, high) in zip(sets, setting.ranges, strict=True):
@@ -206,7 +207,7 @@ def _fuller(setting: Setting) -> float:
     return more / (levels * floor)
 
 
-def _mean_square(prefix: bounds.Array) -> float:
+def _mean_square(prefix: Array) -> float:
     """The mean over all ranges of the squared difference of two prefix sums."""
     ends = len(prefix)
     return float((ends * np.sum(prefix**2) - np.sum(prefix) ** 2) / (ends * (ends - 1) / 2))
@@ -284,7 +285,7 @@ def _published(setting: Setting, squares: Mapping[str, float], crossing: int) ->
     )
 
 
-def _flat(metric: Definition, counts: object, rng: np.random.Generator) -> bounds.Array:
+def _flat(metric: Definition, counts: object, rng: np.random.Generator) -> Array:
     """The rival: everyone's cell through one bit channel per cell, the same channel as the tree's."""
     held = np.asarray(counts)
     n, p, q = int(held.sum()), float(metric.noise.p_star), float(metric.noise.q_star)
@@ -292,9 +293,7 @@ def _flat(metric: Definition, counts: object, rng: np.random.Generator) -> bound
     return np.asarray((ones / n - p) / (q - p))
 
 
-def _counted(
-    asked: list[tuple[int, int, list[tuple[int, int]]]], shares: tuple[bounds.Array, ...], truth: bounds.Array
-) -> float:
+def _counted(asked: list[tuple[int, int, list[tuple[int, int]]]], shares: tuple[Array, ...], truth: Array) -> float:
     """The mean squared error of these ranges, summed from nodes as they were counted."""
     errors = [
         sum(float(shares[level - 1][node]) for level, node in nodes) - truth[high] + truth[low]

@@ -26,6 +26,7 @@ from math import pi, sqrt
 import numpy as np
 
 from hubbub.analysis import decode
+from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
@@ -118,7 +119,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
     return found
 
 
-def _powers(n: int, variance: float, level: float, caution: float = 1.0) -> bounds.Array:
+def _powers(n: int, variance: float, level: float, caution: float = 1.0) -> Array:
     return bounds.power(SHARES, sqrt(variance * caution / n), np.sqrt((variance + SHARES * (1 - SHARES)) / n), level)
 
 
@@ -183,7 +184,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
     )
 
 
-def _published(figures: Mapping[str, float], found: bounds.Array, half: float) -> tuple[Published, ...]:
+def _published(figures: Mapping[str, float], found: Array, half: float) -> tuple[Published, ...]:
     return (
         Published(
             what="strings found, and how many of them nobody holds",
@@ -207,7 +208,7 @@ def _published(figures: Mapping[str, float], found: bounds.Array, half: float) -
     )
 
 
-def _picture(detected: object, shares: bounds.Array, floor: float) -> object:
+def _picture(detected: object, shares: Array, floor: float) -> object:
     alt = altair()
     rows = [
         {"rank": i + 1, "share": float(share), "series": "found" if seen else "not found"}

@@ -27,6 +27,7 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis import decode
+from hubbub.analysis.arrays import Array
 from hubbub.protocol.kinds import Choice
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
@@ -106,7 +107,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
     return found
 
 
-def _powers(n: int) -> bounds.Array:
+def _powers(n: int) -> Array:
     """Shares of those who reported vary by sampling, estimates of them by noise."""
     return bounds.power(SHARES, sqrt(VARIANCE / n), np.sqrt((VARIANCE + SHARES * (1 - SHARES)) / n), 0.05 / 100)
 
@@ -172,7 +173,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
     )
 
 
-def _picture(drawn: list[tuple[int, bounds.Array]]) -> object:
+def _picture(drawn: list[tuple[int, Array]]) -> object:
     alt = altair()
     panels = []
     for n, estimates in drawn:

@@ -27,6 +27,7 @@ from math import sqrt
 import numpy as np
 
 from hubbub.analysis import Options, decode
+from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.protocol.invalid import plural
 from hubbub.protocol.kinds import String
@@ -118,7 +119,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
     return found
 
 
-def _power(shares: bounds.Array, variance: float) -> bounds.Array:
+def _power(shares: Array, variance: float) -> Array:
     deviation = sqrt(variance)
     return bounds.power(shares, deviation, np.sqrt(variance + shares * (1 - shares) / REPORTS), 0.05 / len(SHARES))
 
@@ -172,7 +173,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
     )
 
 
-def _published(figures: Mapping[str, float], lenient: bounds.Array, ten: slice) -> tuple[Published, ...]:
+def _published(figures: Mapping[str, float], lenient: Array, ten: slice) -> tuple[Published, ...]:
     return (
         Published(
             what="epsilon of one report",
@@ -195,7 +196,7 @@ def _published(figures: Mapping[str, float], lenient: bounds.Array, ten: slice) 
     )
 
 
-def _picture(strict: bounds.Array, lenient: bounds.Array) -> object:
+def _picture(strict: Array, lenient: Array) -> object:
     alt = altair()
     grid = np.linspace(0.005, 0.047, 60)
     band = [

@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from hubbub.analysis.arrays import Array
 from hubbub.client.respond import draw_bits, draw_memo
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
@@ -87,7 +88,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
 # --- exact laws -------------------------------------------------------------------------------------------------------
 
 
-def bit_laws(metric: Definition, reports: int) -> list[bounds.Array]:
+def bit_laws(metric: Definition, reports: int) -> list[Array]:
     """P(u ones of T, then v of T) at a bit whose mask is 0, and 1: both from one memo."""
     (a1, a0), (q, p) = metric.noise.permanent.probabilities, metric.noise.instantaneous.probabilities
     said, unsaid = (stats.binom.pmf(np.arange(reports + 1), reports, float(x)) for x in (q, p))
@@ -132,7 +133,7 @@ def picked(case: str, sightings: int) -> tuple[dict[int, float], dict[int, float
     return dict(zip(CROWDS, mean.tolist(), strict=True)), dict(zip(CROWDS, error.tolist(), strict=True))
 
 
-def _chances(right: bounds.Array, other: bounds.Array) -> list[float]:
+def _chances(right: Array, other: Array) -> list[float]:
     """Of being picked from each crowd, given the law of the right install's score and that of any other's."""
     above = np.concatenate([np.cumsum(other[::-1])[::-1][1:], [0.0]])
     result = []
@@ -145,7 +146,7 @@ def _chances(right: bounds.Array, other: bounds.Array) -> list[float]:
     return result
 
 
-def _wave(law: bounds.Array, shift: Integers, size: int) -> npt.NDArray[np.complex128]:
+def _wave(law: Array, shift: Integers, size: int) -> npt.NDArray[np.complex128]:
     pulse = np.zeros(size)
     np.add.at(pulse, shift, law)
     return np.asarray(np.fft.rfft(pulse))
