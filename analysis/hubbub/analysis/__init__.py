@@ -41,7 +41,7 @@ __all__ = [
     "read_tallies",
 ]
 
-__getattr__ = door(
+__getattr__, __dir__ = door(
     __name__,
     {
         "Comparison": "hubbub.analysis.comparison",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Settings", "make_app"]
 
-__getattr__ = door(
+__getattr__, __dir__ = door(
     __name__,
     {
         "Settings": "hubbub.dashboard.settings",

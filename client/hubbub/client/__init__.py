@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Client", "Decision", "Invalid", "Pending", "Registry", "Status", "Transport"]
 
-__getattr__ = door(
+__getattr__, __dir__ = door(
     __name__,
     {
         "Answer": "hubbub.client.upload",

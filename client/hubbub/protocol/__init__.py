@@ -36,7 +36,7 @@ __all__ = [
     "write_tallies",
 ]
 
-__getattr__ = door(
+__getattr__, __dir__ = door(
     __name__,
     {
         "Batch": "hubbub.protocol.report",

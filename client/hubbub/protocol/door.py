@@ -1,7 +1,9 @@
 """The door of a package: its public names, each loaded when it is first asked for (PEP 562).
 
     __all__ = ["Tally", "read_tallies"]
-    __getattr__ = door(__name__, {"Tally": "hubbub.protocol.tally", "read_tallies": "hubbub.protocol.tally_files"})
+    __getattr__, __dir__ = door(
+        __name__, {"Tally": "hubbub.protocol.tally", "read_tallies": "hubbub.protocol.tally_files"}
+    )
 
 Importing a package then costs nothing of what is behind it: an app that embeds the client loads no decoder, and the
 help of a command loads no numpy.
@@ -15,8 +17,8 @@ from importlib import import_module
 from typing import Any
 
 
-def door(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """A `__getattr__` for a package whose public names live in these modules."""
+def door(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` for a package whose public names live in these modules."""
 
     def load(name: str) -> Any:
         if name not in modules:
@@ -25,4 +27,4 @@ def door(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
         setattr(sys.modules[package], name, found)
         return found
 
-    return load
+    return load, lambda: sorted(modules)

@@ -43,7 +43,7 @@ __all__ = [
     "weighted_values",
 ]
 
-__getattr__ = door(
+__getattr__, __dir__ = door(
     __name__,
     {
         "Audit": "hubbub.simulations.audit.run",
