@@ -110,3 +110,38 @@ def test_bounds_between_cells_are_refused_in_words():
         distribution.quantiles([1])
     with pytest.raises(Invalid, match="of must be 'answered' or 'all', got 'some'"):
         distribution.cdf(of="some")
+
+
+def test_quantile_intervals_are_the_cells_that_one_linear_form_leaves():
+    """F(x) - q T is one query of the leaves: 1 - q below x and -q above. Its own variance, edge by edge, says in which
+    cells the quantile may lie; the interval reaches from the first to the last of them."""
+    rng = np.random.default_rng(16)
+    found = decode(tally_of(METRIC, np.append((zipf(16, 0.5) * 3_000).astype(int), 500), rng)).distribution
+    below = np.concatenate([[0.0], np.cumsum(found.best_guess)])
+    assert below[-1] < 1, "or the guess would be cut, and the sums with it"
+    for q in (0.1, 0.5, 0.8):
+        forms = (np.arange(16) < np.arange(17)[:, np.newaxis]) - q
+        spread = found.levels.spread(forms, found.best_guess, found.finite).variance
+        deviations = (below - q * found.total) / np.sqrt(spread)
+        kept = [i for i in range(16) if deviations[i + 1] >= -1.959964 and deviations[i] <= 1.959964]
+        band = found.quantiles([q])
+        assert (band.low[0], band.high[0]) == (kept[0], kept[-1] + 1)
+        assert 1 < band.high[0] - band.low[0] < 16
+
+
+def test_a_range_is_tested_against_nobody_in_it_and_everyone_else_where_they_are():
+    """Half of all hold one number. Whether anybody does is asked with the noise there would be if nobody did."""
+    counts = np.array([0] * 8 + [10_000] + [0] * 7 + [10_000])
+    options = Options(ranges=((8, 9),))
+    found = decode(tally_of(METRIC, counts, np.random.default_rng(17)), options=options)
+    guess = np.where(np.arange(16) == 8, 0.0, found.distribution.best_guess)
+    query = (np.arange(16) == 8).astype(float)[np.newaxis]
+    spread = found.distribution.levels.spread(query, guess, found.distribution.finite)
+    (error,) = found.distribution.shares_if_empty([(8, 9)])
+    assert error == pytest.approx(np.sqrt(spread.variance[0]))
+    assert error < 0.95 * found.std_error[0], "or the test could not tell the two"
+
+
+def test_no_quantiles_are_no_rows():
+    found = decode(tally_of(METRIC, [100] * 17, np.random.default_rng(18)), options=Options(quantiles=()))
+    assert "number" not in found.roles

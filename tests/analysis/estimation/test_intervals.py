@@ -10,6 +10,7 @@ from scipy import stats
 
 from hubbub.analysis.estimation.intervals import (
     Variance,
+    normal_interval,
     ratios,
     score_interval,
 )
@@ -39,3 +40,24 @@ def test_without_noise_the_score_interval_is_wilsons():
 def test_a_ratio_to_what_may_be_nothing_has_no_interval():
     found = ratios(np.array([0.1]), 0.01, np.array([0.01]), np.array([0.0]), 0.01, 0.95)
     assert (found.low[0], found.high[0]) == (-np.inf, np.inf)
+
+
+@pytest.mark.parametrize(("degrees", "times"), [(3.0, 3.182446), (30.0, 2.042272), (np.inf, 1.959964)])
+def test_few_degrees_of_freedom_widen_an_interval_as_students_law_says(degrees, times):
+    low, high = normal_interval(np.array([1.0]), np.array([2.0]), 0.95, degrees)
+    assert (low[0], high[0]) == pytest.approx((1 - 2 * times, 1 + 2 * times), abs=1e-5)
+
+
+def test_the_ratio_of_a_thing_to_itself_is_known_exactly():
+    found = ratios(np.array([0.4]), 0.4, np.array([1e-4]), np.array([1e-4]), 1e-4, 0.95)
+    assert (found.estimate[0], found.std_error[0]) == pytest.approx((1, 0), abs=1e-9)
+    assert (found.low[0], found.high[0]) == pytest.approx((1, 1), abs=1e-9)
+
+
+def test_the_error_of_a_ratio_is_that_of_samples():
+    """A hundred thousand pairs that covary: to first order, with errors of a hundredth of the bottom."""
+    rng = np.random.default_rng(1)
+    covariance = np.array([[1.0, 0.6], [0.6, 0.8]]) * 1e-5
+    top, bottom = rng.multivariate_normal([0.3, 0.5], covariance, 100_000).T
+    found = ratios(np.array([0.3]), 0.5, covariance[0, :1], covariance[0, 1:], covariance[1, 1], 0.95)
+    assert np.std(top / bottom) == pytest.approx(found.std_error[0], rel=5 * np.sqrt(0.5 / 100_000) + 1e-3)

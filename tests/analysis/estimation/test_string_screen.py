@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hubbub.analysis import decode
 from hubbub.analysis.estimation.cells import pool
+from hubbub.analysis.estimation.design import cohort_design
 from hubbub.analysis.estimation.fit import even_weights, solve
 from hubbub.analysis.estimation.hashing import digests, positions
-from hubbub.analysis.estimation.string_screen import _rough_fit, screen
+from hubbub.analysis.estimation.string_screen import _judged, _rough_fit, screen
 from hubbub.analysis.kinds.string import string_design
 from hubbub.protocol.kinds import String
 from hubbub.protocol.tally import Tally
@@ -241,3 +244,40 @@ def test_nothing_told_is_nothing_claimed():
         [pool(Tally(define(String(num_bits=8, num_hashes=1, num_cohorts=2)), {}))], digests(["a", "b"])
     )
     assert np.isnan(screen(design, 0.05).estimate).all()
+
+
+def test_an_estimate_at_the_threshold_has_the_p_value_it_stands_for():
+    """The looks before the last have spent a part of the error: p-values and thresholds must both know of it."""
+    stock = Strings.of(define(String(num_bits=64, num_hashes=1, num_cohorts=32)), 4_000)
+    tally = tally_of(stock.metric, [40_000] * 5 + [0] * 3_995, np.random.default_rng(21), stock.where)
+    for count in (150, 4_000):
+        found = screen(string_design([pool(tally)], digests(stock.texts[:count].tolist())), 0.05)
+        assert (found.level < 1) == (count == 4_000)
+        z = found.estimate / found.std_error
+        for p in (0.3, 0.05, 0.01, 0.001):
+            passed = z >= found.threshold(p)
+            assert passed.sum() >= 5
+            assert (found.p_value[passed] <= p * 1.001).all()
+            assert (found.p_value[~passed] >= p * 0.999).all()
+
+
+def test_a_candidate_beside_fitted_strings_is_estimated_without_bias():
+    """Twenty strings and the column of all others take 21 of 128 directions from a candidate that is estimated by
+    itself; over 300 draws of all positions what is left of a share of 1 must be scaled back to 1."""
+    shape = String(num_bits=16, num_hashes=1, num_cohorts=8)
+    tally = tally_of(define(shape), [1_000], np.random.default_rng(22), np.zeros((8, 1), dtype=np.uint8))
+    cohorts, nothing = pool(tally).cohorts, np.zeros(128, dtype=bool)
+    rng = np.random.default_rng(23)
+    estimates = []
+    for _ in range(300):
+        where = rng.integers(0, 16, (8, 21)).astype(np.uint8)
+        design = cohort_design(cohorts, where, draws=1, background=1 / 16, idle=0, constant_weight=True)
+        held = np.append(rng.uniform(1, 5, 20), 1.0)
+        design = replace(design, share=design.scatter(held))
+        fit = solve(design, np.arange(20), even_weights(design, nothing))
+        if fit is not None:
+            estimates.append(_judged(design, fit, nothing, 1.0).estimate[20])
+    assert len(estimates) > 250
+    error = np.std(estimates) / np.sqrt(len(estimates))
+    assert abs(np.mean(estimates) - 1) < 5 * error
+    assert 10 * error < 21 / 128, "what was fitted away must be noticed"

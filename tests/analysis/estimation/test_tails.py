@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 
-from hubbub.analysis.estimation.tails import NORMAL, score_tail
+from hubbub.analysis.estimation.tails import NORMAL, _centred, _cumulants, _variance, score_tail
 from tests.chance import binomial_bounds
 
 DRAWS = 1_000_000
@@ -55,3 +55,23 @@ def test_probability_falls_with_the_score_and_quantiles_invert_it():
 def test_residuals_without_any_spread_fall_back_to_the_normal_law():
     assert score_tail([(np.zeros((4, 8)), 1)]) is NORMAL
     assert score_tail([]) is NORMAL
+
+
+@pytest.mark.parametrize("draws", [1, 2])
+def test_variance_and_cumulants_are_those_of_all_outcomes_enumerated(draws):
+    """Rows of four cells: every draw of one cell, or of two different ones, is equally likely."""
+    rows = _centred(np.array([[0.0, 1.0, 2.0, 5.0], [3.0, -1.0, 0.5, 0.0]]))
+    tilts = np.array([0.5, 1.5])
+    outcomes = [np.array([sum(pair) for pair in combinations(row, draws)]) for row in rows]
+    assert _variance(rows, draws) == pytest.approx(sum(float(np.mean(sums**2)) for sums in outcomes))
+    for (k0, k1, k2), tilt in zip(_cumulants(rows, draws, tilts).T, tilts, strict=True):
+        weights = [np.exp(tilt * sums) for sums in outcomes]
+        means = [float(np.average(sums, weights=weight)) for sums, weight in zip(outcomes, weights, strict=True)]
+        assert k0 == pytest.approx(sum(float(np.log(weight.mean())) for weight in weights))
+        assert k1 == pytest.approx(sum(means))
+        assert k2 == pytest.approx(
+            sum(
+                float(np.average((sums - mean) ** 2, weights=weight))
+                for sums, weight, mean in zip(outcomes, weights, means, strict=True)
+            )
+        )

@@ -38,8 +38,8 @@ def decode_mean(pools: Pools, candidates: Sequence[str], options: Options) -> De
         roles=[NUMBER, NUMBER],
         estimate=factor * (low_end + span * found.estimate),
         std_error=factor * span * found.std_error,
-        low=factor * (low_end + span * np.maximum(low, 0)),
-        high=factor * (low_end + span * np.minimum(high, 1)),
+        low=factor * (low_end + span * np.clip(low, 0, 1)),
+        high=factor * (low_end + span * np.clip(high, 0, 1)),
         p_value=np.full(2, np.nan),
         best_guess=factor * (low_end + span * np.clip(found.estimate, 0, 1)),
     )

@@ -1,0 +1,42 @@
+"""Choices and histograms among those who answered: their standard errors are those of samples."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hubbub.analysis import Options, decode
+from hubbub.protocol.kinds import Choice, Histogram
+from tests.analysis.worlds import define, tally_of
+
+POPULATIONS = 1_000
+PROBABILITY = np.array([0.2, 0.1, 0.1, 0.6])  # the last is absent
+SHAPES = {
+    "k-ary": (Choice(choices=("a", "b", "c")), "6", "9"),
+    "bits": (Choice(choices=("a", "b", "c", *(f"nobody {i}" for i in range(30)))), "1", "3"),
+    "histogram": (Histogram(edges=tuple(map(Fraction, range(4))), buckets_per_report=3), "6", "9"),
+}
+
+
+@pytest.mark.parametrize("estimand", ["reporting", "population"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_shares_among_those_who_answered_have_the_errors_of_samples(name, estimand):
+    """Most did not answer, so that the number of those who did is much of what is not known. A variance over 1000
+    populations is known to a fraction sqrt(2 / 1000); five of them are one false alarm in two million."""
+    shape, one_report, permanent = SHAPES[name]
+    metric = define(shape, one_report, permanent)
+    assert metric.one_hot == (name == "k-ary")
+    rng = np.random.default_rng([len(name), len(estimand)])
+    options = Options(estimand=estimand, exclude_absent=True)
+    nobody = [0] * 30 * (name == "bits")
+    estimates, variances = [], []
+    for _ in range(POPULATIONS):
+        held = (PROBABILITY * 5_000).astype(int) if estimand == "reporting" else rng.multinomial(5_000, PROBABILITY)
+        found = decode(tally_of(metric, [*held[:3], *nobody, held[3]], rng), options=options)
+        estimates.append(found.estimate[0])
+        variances.append(found.std_error[0] ** 2)
+    assert np.mean(estimates) == pytest.approx(0.5, abs=5 * np.std(estimates) / np.sqrt(POPULATIONS) + 0.01)
+    # The median, because a ratio to an unlucky bottom has an error far out.
+    assert np.var(estimates) / np.median(variances) == pytest.approx(1, abs=5 * np.sqrt(2 / POPULATIONS) + 0.05)

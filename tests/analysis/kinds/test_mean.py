@@ -1,0 +1,30 @@
+"""Means: intervals keep to the limits, and the sum is that of the installs of an average epoch."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from hubbub.analysis import decode
+from hubbub.protocol.kinds import Mean
+from hubbub.protocol.tally import Counts, Tally
+from tests.analysis.worlds import define
+
+METRIC = define(Mean(low=Fraction(-5), high=Fraction(30), absent=Fraction(0)))
+
+
+@pytest.mark.parametrize("ones", [0, 40, 100])
+def test_an_interval_keeps_to_the_limits_of_the_number(ones):
+    found = decode(Tally(METRIC, {0: Counts((100,), ((ones,),))}))
+    assert -5 <= found.low[0] <= found.high[0] <= 30
+    assert -5 <= found.best_guess[0] <= 30
+    assert (found.low[0] == -5) == (ones == 0)
+    assert (found.high[0] == 30) == (ones == 100)
+
+
+def test_the_sum_is_of_the_installs_of_an_average_epoch():
+    found = decode(Tally(METRIC, {0: Counts((100,), ((60,),)), 1: Counts((300,), ((150,),))}))
+    assert found.installs == 200
+    for column in (found.estimate, found.std_error, found.low, found.high):
+        assert column[1] == pytest.approx(200 * column[0])

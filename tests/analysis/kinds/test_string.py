@@ -1,0 +1,56 @@
+"""Strings: the standard errors of their rows are those of samples, whoever the numbers speak of."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from hubbub.analysis import Options, decode
+from hubbub.protocol.kinds import String
+from tests.analysis.worlds import Strings, define, tally_of
+
+POPULATIONS = 400
+STOCK = {
+    hashes: Strings.of(define(String(num_bits=64, num_hashes=hashes, num_cohorts=4), "8", "12"), 3) for hashes in (1, 2)
+}
+PROBABILITY = np.array([0.4, 0.2, 0.1, 0.3])
+
+
+@pytest.mark.parametrize("exclude_absent", [False, True])
+@pytest.mark.parametrize("estimand", ["reporting", "population"])
+@pytest.mark.parametrize("num_hashes", STOCK)
+def test_the_standard_error_of_a_string_is_that_of_samples(num_hashes, estimand, exclude_absent):
+    """With little noise, so that who is in which cohort is most of what is not known. All strings that are held are
+    listed, and share no cell. A variance over 400 populations is known to a fraction sqrt(2 / 400), five of which are
+    one false alarm in two million."""
+    stock = STOCK[num_hashes]
+    assert not any((a == b).any() for a, b in combinations(stock.where.T, 2))
+    fixed = (PROBABILITY * 20_000).astype(int)
+    rng = np.random.default_rng([num_hashes, len(estimand), exclude_absent])
+    options = Options(estimand=estimand, exclude_absent=exclude_absent)
+    estimates, variances = [], []
+    for _ in range(POPULATIONS):
+        counts = fixed if estimand == "reporting" else rng.multinomial(20_000, PROBABILITY)
+        found = decode(tally_of(stock.metric, counts, rng, stock.where), stock.texts.tolist(), options)
+        estimates.append(found.estimate[0])
+        variances.append(found.std_error[0] ** 2)
+    assert np.var(estimates) / np.mean(variances) == pytest.approx(1, abs=5 * np.sqrt(2 / POPULATIONS))
+
+
+@pytest.mark.parametrize("num_hashes", STOCK)
+def test_other_among_those_who_answered_is_one_less_the_strings_among_them(num_hashes):
+    """other / answered = 1 - strings / answered, and strings and answered are taken as independent: the variance is
+    that of a ratio of the two. Both variances are read off the rows that are shares of all installs."""
+    stock = STOCK[num_hashes]
+    counts = (PROBABILITY * 20_000).astype(int)
+    tally = tally_of(stock.metric, counts, np.random.default_rng(5), stock.where)
+    texts = stock.texts[:2].tolist()
+    every, among = (decode(tally, texts, Options(exclude_absent=excluded)) for excluded in (False, True))
+    absent, other = every.index("absent", role="absent"), every.index("other", role="other")
+    answered, var_answered = 1 - every.estimate[absent], every.std_error[absent] ** 2
+    strings, var_strings = every.estimate[:2].sum(), every.std_error[other] ** 2 - var_answered
+    expected = np.sqrt(var_strings + (strings / answered) ** 2 * var_answered) / answered
+    assert among.estimate[-1] == pytest.approx(1 - strings / answered)
+    assert among.std_error[-1] == pytest.approx(expected)
