@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -302,7 +303,7 @@ def test_peek_shows_mask_memo_and_three_reports(toml: Path, name: str, value: st
 def test_peek_at_an_install_shows_its_own_cohort_and_memo(lived: Install) -> None:
     """The same memo each time, for the answer it has given; for another answer, none is kept."""
     before = (lived.directory / "state.db").read_bytes()
-    with sqlite3.connect(lived.directory / "state.db") as db:
+    with closing(sqlite3.connect(lived.directory / "state.db")) as db:
         (number,) = db.execute("SELECT value FROM meta WHERE name = 'number'").fetchone()
     first, second = (as_json(lived, "peek", "page", "example.org") for _ in range(2))
     assert first["memo_kept"]
