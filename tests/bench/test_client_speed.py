@@ -15,7 +15,7 @@ from tests.bench.client_speed import LIMITS
 def test_the_speed_command_prints_every_figure_it_promises() -> None:
     """A quick form: the measuring code runs; no time is asserted."""
     figures = {**client_speed.respond_cost(number=10, repeat=1), **client_speed.import_cost(repeat=1)}
-    assert {"report_memo_known_us", "report_memo_new_us", "import_ratio"} <= set(figures)
+    assert {"report_memo_known_us", "report_memo_new_us", "import_ratio", "start_ratio"} <= set(figures)
     assert all(value > 0 for value in figures.values())
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 SMALLEST = Fraction(1, 100)
 LARGEST = Fraction(16)
 _DIGITS = 60
 
 
+@lru_cache(maxsize=256)  # a registry has few epsilons and asks for each again and again
 def exp_below(epsilon: Fraction) -> Fraction:
     """A rational number just under e**epsilon (relative distance below 1e-57).
 

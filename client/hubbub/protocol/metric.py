@@ -82,7 +82,7 @@ class Definition(Value, kw_only=True):
         """What a single report tells at most about the value behind it."""
         return self.epsilon_after(1)
 
-    @property
+    @cached_property
     def epsilon_permanent(self) -> Fraction:
         """What any number of reports of one value tells at most: that of the memo they all show."""
         return log_above(self.noise.odds_permanent(self.shape.flips))

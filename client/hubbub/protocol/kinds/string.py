@@ -7,7 +7,6 @@ from functools import cached_property
 from math import comb
 from typing import Any
 
-from hubbub.protocol.bloom import string_mask
 from hubbub.protocol.channel import Flips
 from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, text
 from hubbub.protocol.shape import MAX_BITS, MAX_CELLS, MAX_COHORTS, ONE_BIT, Shape
@@ -49,6 +48,8 @@ class String(Shape, kw_only=True):
     def encode(self, value: Any, cohort: int, dither: int = 0) -> Encoded:
         if value is ABSENT:
             return Encoded(0)
+        from hubbub.protocol.bloom import string_mask  # here: an app that starts and records nothing needs no hash
+
         try:
             return Encoded(string_mask(text(value), cohort, self.num_bits, self.num_hashes))
         except UnicodeEncodeError as error:
