@@ -4,8 +4,8 @@
 
 Reports are of a 128-bit string. "record() returns" is a call that makes a report: one SQLite transaction on the real
 state file; the first call of an epoch also seals the one before. Import and start times are CPU times of fresh
-interpreters, less that of an empty one, best of 20, against `import sqlite3, json, tomllib`; a start is the import and a
-client of examples/metrics.toml for somebody who agreed.
+interpreters, less that of an empty one, best of 20, against `import sqlite3, json, tomllib`; a start is the import and
+a client of examples/metrics.toml for somebody who agreed.
 """
 
 from __future__ import annotations
