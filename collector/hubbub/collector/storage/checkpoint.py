@@ -29,7 +29,7 @@ from hubbub.protocol.metric import Definition, Metric
 SCHEMA_VERSION = 2
 _SCHEMA = f"""
 create table state (one integer primary key check (one = 1), segment integer, offset integer, day integer,
-                    crc integer) strict;
+                    clean integer, crc integer) strict;
 create table metrics (metric_hash text primary key, definition text, grace integer, retention_days integer,
                       sealed_through integer, crc integer) strict;
 create table counts (metric_hash text, epoch integer, num_reports blob, bit_counts blob, crc integer,
@@ -60,6 +60,7 @@ class Snapshot:
     sealed: Mapping[str, int]
     reports_to_keep: tuple[tuple[str, int, bytes, bytes], ...]
     purged: tuple[MetricEpoch, ...]
+    clean: bool = False  # nothing will follow: the collector stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class SavedState:
 
     position: Position
     day: int
+    clean: bool  # the collector had stopped, everything was counted: the log was not needed any more
     definitions: Mapping[str, Definition]
     retention_days: Mapping[str, int]
     cells: Mapping[MetricEpoch, Cells]
@@ -112,7 +114,7 @@ class Checkpoint:
                     self._db.execute(statement)
                 for table in _TABLES:
                     self._checked.create(table)
-                self._checked.insert("state", [(1, START.segment, START.offset, 0)])
+                self._checked.insert("state", [(1, START.segment, START.offset, 0, 0)])
                 self._db.execute(f"pragma user_version = {SCHEMA_VERSION}")
 
     def _verify(self) -> None:
@@ -149,12 +151,13 @@ class Checkpoint:
                 self._checked.insert("ids", ids)
 
     def load(self) -> SavedState:
-        ((_, segment, offset, day),) = self._rows("state")
+        ((_, segment, offset, day, clean),) = self._rows("state")
         rows = list(self._rows("metrics"))
         definitions = {row[0]: Definition.from_json(json.loads(row[1])) for row in rows}
         return SavedState(
             position=Position(segment, offset),
             day=day,
+            clean=bool(clean),
             definitions=definitions,
             retention_days={row[0]: row[3] for row in rows},
             cells={
@@ -195,8 +198,18 @@ class Checkpoint:
         self._checked.insert("metrics", [row])
 
     def _save_position(self, snapshot: Snapshot) -> None:
+        position = snapshot.position
+        self._replace_state((1, position.segment, position.offset, snapshot.day, int(snapshot.clean)))
+
+    def mark_running(self) -> None:
+        """From now on the log has what this file has not: it may no longer be missing."""
+        with self._transaction():
+            ((*state, _),) = self._rows("state")
+            self._replace_state((*state, 0))
+
+    def _replace_state(self, row: Row) -> None:
         self._checked.delete("state", "one = 1", [])
-        self._checked.insert("state", [(1, snapshot.position.segment, snapshot.position.offset, snapshot.day)])
+        self._checked.insert("state", [row])
 
     def kept_epochs(self) -> list[MetricEpoch]:
         """The metrics and epochs of which reports wait to be written to Parquet."""

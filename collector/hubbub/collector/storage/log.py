@@ -169,27 +169,49 @@ class Cut:
 class Replay:
     """The groups after a position, read once. `end` and `cut` are known when all have been.
 
-    With `mend`, what a crash left behind the last group is removed from the file. Raises `Damaged` where durable bytes
-    have changed or a segment is missing, `Invalid` if one is of another version.
+    With `mend`, what a crash left behind the last group is removed from the file. With `may_be_missing`, a checkpoint
+    was made when nothing was left to count: no log is needed. Raises `Damaged` where durable bytes have changed or a
+    segment is missing, `Invalid` if one is of another version.
     """
 
-    def __init__(self, folder: Path, start: Position, mend: bool) -> None:
+    def __init__(self, folder: Path, start: Position, mend: bool, may_be_missing: bool = False) -> None:
         self._folder = folder
         self._start = start
         self._mend = mend
+        self._may_be_missing = may_be_missing
         self.end = start
         self.cut: Cut | None = None
 
     def __iter__(self) -> Iterator[Group]:
         start = self._start
         found = [(number, path) for number, path in segments(self._folder) if number >= start.segment]
-        if start != START and (not found or found[0][0] != start.segment):
-            raise Damaged(f"{self._folder}: segment {_name(start.segment)} must be there, the checkpoint ends in it")
+        self._check_first(found)
         for number, path in found:
             last = number == found[-1][0]
             if not last and not (self._folder / _name(number + 1)).exists():
                 raise Damaged(f"{self._folder}: segment {_name(number + 1)} must be there, between its neighbours")
             yield from self._read_segment(path, number, last)
+
+    def _check_first(self, found: list[tuple[int, Path]]) -> None:
+        """Whether the log begins where the checkpoint ends."""
+        start = self._start
+        first = found[0][0] if found else None
+        if start == START:
+            if first not in (None, 1):
+                raise Damaged(
+                    f"{self._folder}: begins with segment {first}, so there was a checkpoint: store.sqlite is missing, "
+                    "or an empty one was put in its place, and with it all counts up to this segment"
+                )
+            return
+        if first is None:
+            there = self._may_be_missing
+        elif first == start.segment + 1:  # it says where the missing one ended
+            header = _read_header(found[0][1].read_bytes(), first)
+            there = header is not None and header.previous_end == start.offset
+        else:
+            there = first == start.segment
+        if not there:
+            raise Damaged(f"{self._folder}: segment {_name(start.segment)} must be there, the checkpoint ends in it")
 
     def _read_segment(self, path: Path, number: int, last: bool) -> Iterator[Group]:
         data = path.read_bytes()
