@@ -24,7 +24,7 @@ def fill(place: Place, batches: int, clean: bool = True) -> None:
     """A directory with counts, ids and a log: two runs, the second stopped cleanly or, as by a crash, not at all."""
     random = Random(7)
     for save in (True, clean):
-        with place.open(save, segment_bytes=8192) as (store, take, registry):
+        with place.open(save, segment_bytes=1024) as (store, take, registry):
             for number in range(batches // 2):
                 take(pack(random_batch(random, list(registry), NOW - number % 3 * 86_400)))
                 if number == batches // 4:

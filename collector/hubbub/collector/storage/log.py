@@ -234,32 +234,37 @@ class Replay:
             offset = group.end.offset
             yield group
         self.end = Position(number, offset)
-        self._check_rest(path, data, last, header.salt_crc)
-
-    def _check_rest(self, path: Path, data: bytes, last: bool, salt_crc: int) -> None:
-        offset = self.end.offset
-        rest = data[offset:].rstrip(b"\0")
-        if not rest:
-            return
-        if not last or _has_group_after(data, offset, salt_crc):
-            raise Damaged(f"{path}: offset {offset}: damaged, though it had been acknowledged")
-        self.cut = Cut(path, offset, len(rest))
-        if self._mend:
+        rest = _check_end(path, data, offset, last, header.salt_crc)
+        if rest:
+            self.cut = Cut(path, offset, rest)
+        if rest and self._mend:
             with path.open("r+b") as file:
                 file.truncate(offset)
                 os.fsync(file.fileno())
 
 
-def whole_groups(path: Path, number: int) -> bytes:
-    """A segment as far as it can be read: all that was durable before the reading began, and maybe more."""
+def whole_groups(path: Path, number: int, last: bool) -> bytes:
+    """A segment as far as it has been written: all that was durable before the reading began, and maybe more.
+
+    Raises `Damaged` where something is broken that is not just being written.
+    """
     data = path.read_bytes()
     header = _read_header(data, number)
     if header is None:
-        return b""
+        return data  # for the reader to judge: it may be of another version
     offset = _HEADER_BYTES
     while group := _read_group(data, offset, number, header.salt_crc):
         offset = group.end.offset
+    _check_end(path, data, offset, last, header.salt_crc)
     return data[:offset]
+
+
+def _check_end(path: Path, data: bytes, offset: int, last: bool, salt_crc: int) -> int:
+    """How many bytes follow the last whole group; raises `Damaged` if a crash cannot have left them so."""
+    rest = len(data[offset:].rstrip(b"\0"))
+    if rest and (not last or _has_group_after(data, offset, salt_crc)):
+        raise Damaged(f"{path}: offset {offset}: damaged, though it had been acknowledged")
+    return rest
 
 
 @dataclass(frozen=True, slots=True)
