@@ -44,10 +44,10 @@ def test_a_start_that_cannot_succeed_ends_at_once_in_words(tmp_path):
         taken = ("--metrics", str(metrics), "--data", str(tmp_path / "other"), "--port", str(running.port))
         assert "address already in use" in start_and_fail(*taken)
     segment = sorted((running.data / "log").glob("*.log"))[-1]
-    segment.write_bytes(segment.read_bytes()[:24] + b"?" * 100)
+    segment.write_bytes(segment.read_bytes()[:36] + b"?" * 100)
     (running.data / "log" / f"{int(segment.stem) + 1:010d}.log").write_bytes(segment.read_bytes()[:8])
     words = start_and_fail(*flags, "--data", str(running.data))
-    assert f"{segment.name}: offset 24: damaged, though it had been acknowledged" in words
+    assert f"{segment.name}: offset 36: damaged, though it had been acknowledged" in words
 
 
 def test_check_says_whether_a_start_would_succeed(tmp_path):

@@ -245,9 +245,8 @@ class Committer:
         if self._saver:
             self._saver.join()
         self._run_waiting_calls()  # among them the result of that checkpoint
-        if self._store.unsaved:
-            self._save(self._store.snapshot())
-            self._run_waiting_calls()
+        self._save(self._store.snapshot(last=True))
+        self._run_waiting_calls()
 
     def _run_waiting_calls(self) -> None:
         while not self._queue.empty():

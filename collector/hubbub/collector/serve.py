@@ -46,7 +46,7 @@ def serve(settings: Settings, say: Callable[[str], None] = print, clock: Callabl
         try:
             store = Store(data_dir, catalog, clock, settings.segment_bytes)
         except Damaged as error:
-            raise Invalid([f"the log is damaged; restore a backup. {error}"]) from None
+            raise Invalid([f"the data directory is damaged; restore a backup. {error}"]) from None
         except DiskFull as error:
             raise Invalid([f"{settings.data}: {error}"]) from None
         if not data_dir.tokens.exists():
@@ -117,6 +117,14 @@ async def _serve(
         asyncio.get_running_loop().add_signal_handler(number, events.stop.set)
     for line in _greeting(settings, port, tls=context is not None):
         say(line)
+    if store.cut is not None:
+        operator_log.warning(
+            "an incomplete last group was dropped from the log: a crash cut it short before it was acknowledged; "
+            "only damage to the disk since that crash could look the same",
+            file=str(store.cut.path),
+            offset=store.cut.offset,
+            bytes=store.cut.num_bytes,
+        )
     operator_log.info("collecting", app=catalog.registry.app, metrics=len(catalog.metrics), port=port)
     await events.stop.wait()
     operator_log.info("stopping")

@@ -41,15 +41,15 @@ class Place:
             try:
                 yield store, lambda message: store.commit([intake.read(message, MEDIA_TYPE, True)])[0], registry
                 if save:
-                    self.save(store)
+                    self.save(store, last=True)
             finally:
                 store.close()
         finally:
             data_dir.close()
 
     @staticmethod
-    def save(store: Store) -> None:
-        snapshot = store.snapshot()
+    def save(store: Store, last: bool = False) -> None:
+        snapshot = store.snapshot(last)
         store.save(snapshot)
         store.saved(snapshot)
 

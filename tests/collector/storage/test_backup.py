@@ -1,16 +1,22 @@
 """A backup made under load holds everything acknowledged before it; a restore gives it back, or says what is wrong."""
 
+import re
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from random import Random
 
 import pytest
 
 from hubbub.collector.storage.backup import backup, restore
+from hubbub.collector.storage.log import segments
 from hubbub.protocol.invalid import Invalid
 from tests.collector.kit import LAUNCH, REGISTRY, Collector, random_batch
+from tests.collector.storage.damage import fill
+from tests.collector.storage.kit import NOW, Place, daily
 
 METRICS = list(REGISTRY)
 FAST = ("--sender-rate", "1e6", "--sender-burst", "1000000", "--checkpoint-seconds", "0.2", "--segment-bytes", "65536")
@@ -72,3 +78,97 @@ def test_mistakes_get_words(tmp_path):
     segment.write_bytes(b"?" * 100)
     with pytest.raises(Invalid, match=r"the backup is damaged: .*offset 0"):
         restore(tmp_path / "copy", tmp_path / "elsewhere")
+
+
+def crashed(path):
+    """A directory with two finished segments and a third, none of which is in the checkpoint."""
+    place = Place(path)
+    fill(place, batches=60, clean=False)
+    assert len(segments(path / "log")) >= 3
+    return place
+
+
+def flip(path, at):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 16
+    path.write_bytes(data)
+
+
+def test_a_backup_of_a_damaged_log_fails_with_file_and_offset_and_leaves_nothing(tmp_path):
+    place = crashed(tmp_path / "data")
+    *_, (_, finished), _ = segments(place.path / "log")
+    flip(finished, 300)
+    done = run("backup", "--data", place.path, "--out", tmp_path / "copy")
+    assert done.returncode == 2
+    assert re.search(rf"{finished}: offset \d+: damaged, though it had been acknowledged", done.stderr), done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_backup_of_a_damaged_checkpoint_fails_and_names_the_row(tmp_path):
+    place = crashed(tmp_path / "data")
+    database = place.path / "store.sqlite"
+    with closing(sqlite3.connect(database)) as db:
+        db.execute("update counts set epoch = epoch + 1 where epoch = (select max(epoch) from counts)")
+        db.commit()
+    with pytest.raises(Invalid, match=rf"{database}: table counts, row \w+, \d+: damaged, its checksum does not fit"):
+        backup(place.path, tmp_path / "copy")
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_backup_without_a_segment_that_is_needed_fails(tmp_path):
+    place = crashed(tmp_path / "data")
+    *_, (_, finished), _ = segments(place.path / "log")
+    finished.unlink()
+    with pytest.raises(Invalid, match=rf"{place.path}.* must be there"):
+        backup(place.path, tmp_path / "copy")
+
+
+def test_a_damaged_backup_is_not_restored_and_leaves_nothing(tmp_path):
+    place = crashed(tmp_path / "data")
+    backup(place.path, tmp_path / "copy")
+    flip(segments(tmp_path / "copy" / "log")[-2][1], 300)
+    (tmp_path / "there").mkdir()
+    for target in ("there", "new"):
+        with pytest.raises(Invalid, match=rf"the backup is damaged: {tmp_path / 'copy'}.*: offset \d+"):
+            restore(tmp_path / "copy", tmp_path / target)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "data", "there"]
+    assert list((tmp_path / "there").iterdir()) == []
+
+
+@pytest.fixture
+def mount(tmp_path):
+    place = tmp_path / "mount"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("needs the right to mount a tmpfs")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def check_restored(source, target):
+    """Restored, all in place, closed to others, and a collector counts on."""
+    (target / "lost+found").mkdir(exist_ok=True)
+    reports = backup(source, source.with_name("copy"))
+    for path in source.with_name("copy").rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)  # as an archive may give it back
+    assert restore(source.with_name("copy"), target) == reports
+    assert {path.name for path in target.iterdir()} == {"store.sqlite", "log", "lost+found"}
+    assert oct(target.stat().st_mode & 0o777) == oct(0o700)
+    assert oct((target / "log").stat().st_mode & 0o777) == oct(0o700)
+    assert oct((target / "store.sqlite").stat().st_mode & 0o777) == oct(0o600)
+    with Place(target).open() as (_, take, registry):
+        assert take(daily(registry, NOW, 77)) == "stored"
+
+
+def test_a_restore_fills_a_mount_point(tmp_path, mount):
+    check_restored(crashed(tmp_path / "data").path, mount)
+
+
+def test_a_restore_fills_the_target_of_a_symbolic_link(tmp_path):
+    place = crashed(tmp_path / "data")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    check_restored(place.path, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "data", "elsewhere", "link"]

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from hubbub.collector.storage import log as log_module
-from hubbub.collector.storage.log import START, Damaged, DiskFull, Log, Position, replay, segments
+from hubbub.collector.storage.log import START, Damaged, DiskFull, Log, Position, Replay, segments
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.wire import pack
 from tests.collector.kit import REGISTRY, random_batch
@@ -32,7 +32,7 @@ def write(folder, groups, segment=1, segment_bytes=1 << 20):
 
 
 def read(folder, start=START, cut=True):
-    return [message for group in replay(folder, start, cut) for message in group.messages]
+    return [message for group in Replay(folder, start, cut) for message in group.messages]
 
 
 def test_what_was_appended_is_read_back_over_many_segments(tmp_path):
@@ -83,7 +83,7 @@ def test_damage_in_an_earlier_segment_is_an_error(tmp_path):
     (_, first), _ = segments(tmp_path)
     data = first.read_bytes()
     first.write_bytes(data[:100] + b"?" + data[101:])
-    with pytest.raises(Damaged, match=r"0000000001\.log: offset 24: damaged"):
+    with pytest.raises(Damaged, match=r"0000000001\.log: offset 36: damaged"):
         read(tmp_path)
 
 
@@ -156,7 +156,7 @@ def test_dropping_deletes_only_what_lies_before_the_position(tmp_path):
     log.close()
 
 
-@pytest.mark.parametrize("size", [24, 200])
+@pytest.mark.parametrize("size", [36, 200])
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_segment_of_another_version_is_refused_with_both_versions_and_left_alone(tmp_path, number, size):
     """It is neither damaged nor torn: also where it is the last, and only a header, it is not removed."""
@@ -164,11 +164,11 @@ def test_a_segment_of_another_version_is_refused_with_both_versions_and_left_alo
     write(tmp_path, [sent[:3]])
     write(tmp_path, [sent[3:]], segment=2)
     path = dict(segments(tmp_path))[number]
-    path.write_bytes(b"HUBBLOG2" + path.read_bytes()[8:size])
+    path.write_bytes(b"HUBBLOG3" + path.read_bytes()[8:size])
     with pytest.raises(Invalid) as caught:
         read(tmp_path)
     assert caught.value.problems == (
-        f"{path}: log version must be 1, the one this hubbub reads, got 2; run the hubbub that wrote the directory, or "
+        f"{path}: log version must be 2, the one this hubbub reads, got 3; run the hubbub that wrote the directory, or "
         "export its tallies with that one (`hubbub export --data`) and give this one a new directory",
     )
     assert path.stat().st_size == size

@@ -23,12 +23,34 @@ _ATTEMPTS = 10
 
 
 def backup(data: Path, out: Path) -> int:
-    """Copy a directory to one that must not exist yet. Returns the number of reports in the copy."""
+    """Copy a directory to one that must not exist yet. Returns the number of reports in the copy.
+
+    Raises `Invalid` for everything that a collector would refuse to start with, naming the file and the place in it.
+    """
     if not (data / "store.sqlite").exists():
         raise Invalid([f"data must be the directory of a collector, got {data}, which has no store.sqlite"])
     if out.exists():
         raise Invalid([f"out must not exist yet, got {out}"])
     unfinished = out.with_name(out.name + ".part")
+    try:
+        reports = _copy_until_whole(data, unfinished)
+        for name in ("tokens", "reports"):
+            _copy(data / name, unfinished / name)
+        _sync(unfinished)
+        unfinished.replace(out)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    sync_folder(out.parent)
+    return reports
+
+
+def _copy_until_whole(data: Path, unfinished: Path) -> int:
+    """Copy checkpoint and log until they fit together; the number of reports in them.
+
+    A collector at work may delete a segment between the two, or write while it is read. That looks like damage, but
+    the next attempt finds it gone or elsewhere; the same words twice in a row are damage.
+    """
+    before = ""
     for _ in range(_ATTEMPTS):
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.parent.mkdir(parents=True, exist_ok=True)
@@ -37,37 +59,68 @@ def backup(data: Path, out: Path) -> int:
         try:
             _copy_checkpoint(data / "store.sqlite", unfinished / "store.sqlite")
             _copy_log(data / "log", unfinished / "log")
-            reports = _verify(unfinished)
-        except (FileNotFoundError, Damaged):  # a checkpoint came in between
+            return _verify(unfinished)
+        except FileNotFoundError:  # a checkpoint came in between
             continue
-        for name in ("tokens", "reports"):
-            _copy(data / name, unfinished / name)
-        _sync(unfinished)
-        unfinished.replace(out)
-        sync_folder(out.parent)
-        return reports
+        except sqlite3.DatabaseError as error:
+            raise Invalid([f"{data / 'store.sqlite'}: damaged: {error}"]) from None
+        except Damaged as error:
+            words = str(error).replace(str(unfinished), str(data))
+            if words == before:
+                raise Invalid([f"the data directory is damaged, nothing was copied. {words}"]) from None
+            before = words
+        except Invalid as error:
+            raise Invalid([problem.replace(str(unfinished), str(data)) for problem in error.problems]) from None
     raise Invalid([f"{data}: checkpoints came too fast for {_ATTEMPTS} attempts at a copy; try again"])
 
 
 def restore(source: Path, data: Path) -> int:
-    """Make a directory from a backup. Returns the number of reports in it; raises `Invalid` if anything is damaged."""
+    """Make a directory from a backup. Returns the number of reports in it; raises `Invalid` if anything is damaged.
+
+    A directory that is there already and empty is filled: it may be a mount point or the target of a symbolic link,
+    which cannot be replaced. A file system's own `lost+found` does not count.
+    """
     if not (source / "store.sqlite").exists():
         raise Invalid([f"backup must be a directory made by `hubbub backup`, got {source}"])
-    if data.exists() and any(data.iterdir()):
+    if data.exists() and (not data.is_dir() or {path.name for path in data.iterdir()} - {"lost+found"}):
         raise Invalid([f"data must not exist yet or be empty, got {data}"])
-    unfinished = data.with_name(data.name + ".part")
+    there = data.resolve()
+    fill = there.exists()
+    unfinished = there / ".part" if fill else there.with_name(there.name + ".part")
     shutil.rmtree(unfinished, ignore_errors=True)
-    shutil.copytree(source, unfinished)
     try:
-        reports = _verify(unfinished)
-    except Damaged as error:
-        raise Invalid([f"the backup is damaged: {error}"]) from None
-    _sync(unfinished)
-    if data.exists():
-        data.rmdir()
-    unfinished.replace(data)
-    sync_folder(data.parent)
+        shutil.copytree(source, unfinished, ignore=shutil.ignore_patterns("lock", "lost+found"))
+        _close_to_others(unfinished)
+        try:
+            reports = _verify(unfinished)
+        except Damaged as error:
+            words = str(error).replace(str(unfinished), str(source))
+            raise Invalid([f"the backup is damaged: {words}"]) from None
+        except Invalid as error:
+            raise Invalid([problem.replace(str(unfinished), str(source)) for problem in error.problems]) from None
+        _sync(unfinished)
+        if fill:
+            _move_up(unfinished, there)
+        else:
+            unfinished.replace(there)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    sync_folder(there.parent)
     return reports
+
+
+def _close_to_others(folder: Path) -> None:
+    """Directories 0700, files 0600, whatever the copy was kept as."""
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def _move_up(unfinished: Path, there: Path) -> None:
+    """Everything one level up, the checkpoint first: with it alone, a collector says that the log is missing."""
+    there.chmod(0o700)
+    for path in sorted(unfinished.iterdir(), key=lambda path: path.name != "store.sqlite"):
+        path.replace(there / path.name)
+        sync_folder(there)
 
 
 def _copy_checkpoint(source: Path, out: Path) -> None:
@@ -81,10 +134,11 @@ def _copy_checkpoint(source: Path, out: Path) -> None:
 
 def _copy_log(source: Path, out: Path) -> None:
     """Only the segments that are there now: of these, all but the last are finished."""
-    for number, path in segments(source):
+    found = segments(source)
+    for number, path in found:
         copy = out / path.name
         copy.touch(mode=0o600)
-        copy.write_bytes(whole_groups(path, number))
+        copy.write_bytes(whole_groups(path, number, last=number == found[-1][0]))
 
 
 def _copy(source: Path, out: Path) -> None:

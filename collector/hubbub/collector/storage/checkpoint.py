@@ -2,36 +2,46 @@
 
 Counters, batch ids and that position change in one transaction, or not at all: that is what makes a replay count
 each batch once. Nothing in the file tells when a batch came, beyond its epoch: ids are sorted before they are written.
+
+Every row has a checksum, every table a total (`checked_rows`): what a failing disk changed is noticed at the next start
+and by every backup, before anything is counted on top of it.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from hubbub.collector.message_layout import CRC_BYTES, ID_BYTES, RECORD_BYTES
+from hubbub.collector.storage.checked_rows import TOTALS_SCHEMA, CheckedRows, Row
 from hubbub.collector.storage.counting import Cells
-from hubbub.collector.storage.log import START, Position, other_version
+from hubbub.collector.storage.log import START, Damaged, Position, other_version
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition, Metric
 
-SCHEMA_VERSION = 1
-_SCHEMA = """
-create table state (one integer primary key check (one = 1), segment integer, offset integer, day integer) strict;
+SCHEMA_VERSION = 2
+_SCHEMA = f"""
+create table state (one integer primary key check (one = 1), segment integer, offset integer, day integer,
+                    clean integer, crc integer) strict;
 create table metrics (metric_hash text primary key, definition text, grace integer, retention_days integer,
-                      sealed_through integer) strict;
-create table counts (metric_hash text, epoch integer, num_reports blob, bit_counts blob,
+                      sealed_through integer, crc integer) strict;
+create table counts (metric_hash text, epoch integer, num_reports blob, bit_counts blob, crc integer,
                      primary key (metric_hash, epoch)) strict;
-create table ids (closes integer, records blob) strict;
+create table ids (closes integer, records blob, crc integer) strict;
 create index ids_by_day on ids (closes);
-create table kept (metric_hash text, epoch integer, cohorts blob, vectors blob) strict;
+create table kept (metric_hash text, epoch integer, cohorts blob, vectors blob, crc integer) strict;
 create index kept_by_epoch on kept (metric_hash, epoch);
+{TOTALS_SCHEMA}
 """
+_TABLES = ("state", "metrics", "counts", "ids", "kept")
+_NAMES = "select type, name, tbl_name, sql from sqlite_master order by name"
 _COUNTS = np.dtype("<i8")
 _ID_AND_CRC = ID_BYTES + CRC_BYTES
 _LONGEST_EPOCH_DAYS = {"day": 1, "week": 7, "month": 31, "once": 31}
@@ -50,6 +60,7 @@ class Snapshot:
     sealed: Mapping[str, int]
     reports_to_keep: tuple[tuple[str, int, bytes, bytes], ...]
     purged: tuple[MetricEpoch, ...]
+    clean: bool = False  # nothing will follow: the collector stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,7 @@ class SavedState:
 
     position: Position
     day: int
+    clean: bool  # the collector had stopped, everything was counted: the log was not needed any more
     definitions: Mapping[str, Definition]
     retention_days: Mapping[str, int]
     cells: Mapping[MetricEpoch, Cells]
@@ -71,13 +83,16 @@ class Checkpoint:
     def __init__(self, path: Path) -> None:
         if not path.exists():
             path.touch(mode=0o600)
+        self._path = path
         self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._checked = CheckedRows(self._db, str(path))
         try:
             self._prepare(path)
+            self._verify()
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise Invalid([f"{path}: must be a collector's checkpoint: {error}"]) from None
-        except Invalid:
+        except (Invalid, Damaged):
             self._db.close()
             raise
 
@@ -94,42 +109,67 @@ class Checkpoint:
         # Extra: a commit is the removal of the journal, and only so is that removal synced too.
         self._db.execute("pragma synchronous = extra")
         if version == 0:
-            self._db.executescript(f"begin; {_SCHEMA} pragma user_version = {SCHEMA_VERSION}; commit;")
+            with self._transaction():
+                for statement in _SCHEMA.split(";"):
+                    self._db.execute(statement)
+                for table in _TABLES:
+                    self._checked.create(table)
+                self._checked.insert("state", [(1, START.segment, START.offset, 0, 0)])
+                self._db.execute(f"pragma user_version = {SCHEMA_VERSION}")
+
+    def _verify(self) -> None:
+        """Look at every row before anything is changed or believed. Raises `Damaged`.
+
+        The names first, for a flipped letter can hide a table; then SQLite's own check, which sees indices that do not
+        fit their tables; then the checksums, which see everything else.
+        """
+        with closing(sqlite3.connect(":memory:")) as fresh:
+            fresh.executescript(_SCHEMA)
+            if self._db.execute(_NAMES).fetchall() != fresh.execute(_NAMES).fetchall():
+                raise Damaged(f"{self._path}: the names of its tables and columns are damaged")
+        (found,) = self._db.execute("pragma integrity_check(1)").fetchone()
+        if found != "ok":
+            raise Damaged(f"{self._path}: damaged: {found}")
+        for table in _TABLES:
+            for _ in self._checked.rows(table):
+                pass
 
     def adopt(self, metrics: Iterable[Metric]) -> None:
         """Take note of the metrics now counted. Where a grace grew, ids stay as much longer: never too short."""
         longer = 0
         with self._transaction():
+            known = {str(row[0]): row for row in self._checked.rows("metrics")}
             for metric in metrics:
-                row = self._db.execute("select grace from metrics where metric_hash = ?", [metric.metric_hash])
-                (grace,) = row.fetchone() or (metric.grace,)
+                _, _, grace, _, sealed = known.get(metric.metric_hash, (None, None, metric.grace, None, -1))
+                assert isinstance(grace, int)
                 longer = max(longer, (metric.grace - grace) * _LONGEST_EPOCH_DAYS[metric.every])
-                self._db.execute(
-                    "insert into metrics values (?, ?, ?, ?, -1) on conflict do update set "
-                    "grace = excluded.grace, retention_days = excluded.retention_days",
-                    [metric.metric_hash, json.dumps(metric.to_json()), metric.grace, metric.retention_days],
-                )
-            self._db.execute("update ids set closes = closes + ? where ? > 0", [longer, longer])
+                terms = (json.dumps(metric.to_json()), metric.grace, metric.retention_days)
+                self._replace_metric((metric.metric_hash, *terms, sealed))
+            if longer > 0:
+                ids = [(int(str(closes)) + longer, records) for closes, records in self._checked.rows("ids")]
+                self._checked.delete("ids", "true", [])
+                self._checked.insert("ids", ids)
 
     def load(self) -> SavedState:
-        state = self._db.execute("select segment, offset, day from state").fetchone()
-        segment, offset, day = state or (START.segment, START.offset, 0)
-        rows = self._db.execute(
-            "select metric_hash, definition, retention_days, sealed_through from metrics"
-        ).fetchall()
+        ((_, segment, offset, day, clean),) = self._rows("state")
+        rows = list(self._rows("metrics"))
         definitions = {row[0]: Definition.from_json(json.loads(row[1])) for row in rows}
         return SavedState(
             position=Position(segment, offset),
             day=day,
+            clean=bool(clean),
             definitions=definitions,
-            retention_days={row[0]: row[2] for row in rows},
+            retention_days={row[0]: row[3] for row in rows},
             cells={
                 (metric_hash, epoch): Cells(definitions[metric_hash], _counts_of(num_reports), _counts_of(bit_counts))
-                for metric_hash, epoch, num_reports, bit_counts in self._db.execute("select * from counts")
+                for metric_hash, epoch, num_reports, bit_counts in self._rows("counts")
             },
-            ids=tuple(_with_day(closes, records) for closes, records in self._db.execute("select * from ids")),
-            sealed={row[0]: row[3] for row in rows},
+            ids=tuple(_with_day(closes, records) for closes, records in self._rows("ids")),
+            sealed={row[0]: row[4] for row in rows},
         )
+
+    def _rows(self, table: str) -> Iterator[Any]:
+        return self._checked.rows(table)
 
     def save(self, snapshot: Snapshot) -> None:
         with self._transaction():
@@ -137,28 +177,39 @@ class Checkpoint:
             self._save_position(snapshot)
 
     def _save_counts(self, snapshot: Snapshot) -> None:
-        self._db.executemany(
-            "insert or replace into counts values (?, ?, ?, ?)",
+        for key in (*snapshot.cells, *snapshot.purged):
+            self._checked.delete("counts", "metric_hash = ? and epoch = ?", key)
+        self._checked.insert(
+            "counts",
             ((*key, _blob_of(cells.num_reports), _blob_of(cells.bit_counts)) for key, cells in snapshot.cells.items()),
         )
-        self._db.executemany("insert into ids values (?, ?)", _ids_by_day(snapshot.ids))
-        self._db.execute("delete from ids where closes <= ?", [snapshot.day])
-        self._db.executemany("insert into kept values (?, ?, ?, ?)", snapshot.reports_to_keep)
-        self._db.executemany(
-            "update metrics set sealed_through = ? where metric_hash = ?",
-            ((epoch, metric_hash) for metric_hash, epoch in snapshot.sealed.items()),
-        )
-        for table in ("counts", "kept"):
-            self._db.executemany(
-                f"delete from {table} where metric_hash = ? and epoch = ?",  # noqa: S608  # one of two names
-                snapshot.purged,
-            )
+        self._checked.insert("ids", _ids_by_day(snapshot.ids))
+        self._checked.delete("ids", "closes <= ?", [snapshot.day])
+        self._checked.insert("kept", snapshot.reports_to_keep)
+        for key in snapshot.purged:
+            self._checked.delete("kept", "metric_hash = ? and epoch = ?", key)
+        for row in list(self._rows("metrics")):
+            sealed = snapshot.sealed.get(row[0], row[4])
+            if sealed != row[4]:
+                self._replace_metric((*row[:4], sealed))
+
+    def _replace_metric(self, row: Row) -> None:
+        self._checked.delete("metrics", "metric_hash = ?", row[:1])
+        self._checked.insert("metrics", [row])
 
     def _save_position(self, snapshot: Snapshot) -> None:
-        self._db.execute(
-            "insert or replace into state values (1, ?, ?, ?)",
-            [snapshot.position.segment, snapshot.position.offset, snapshot.day],
-        )
+        position = snapshot.position
+        self._replace_state((1, position.segment, position.offset, snapshot.day, int(snapshot.clean)))
+
+    def mark_running(self) -> None:
+        """From now on the log has what this file has not: it may no longer be missing."""
+        with self._transaction():
+            ((*state, _),) = self._rows("state")
+            self._replace_state((*state, 0))
+
+    def _replace_state(self, row: Row) -> None:
+        self._checked.delete("state", "one = 1", [])
+        self._checked.insert("state", [row])
 
     def kept_epochs(self) -> list[MetricEpoch]:
         """The metrics and epochs of which reports wait to be written to Parquet."""
@@ -169,7 +220,8 @@ class Checkpoint:
         return self._db.execute(query, key).fetchall()
 
     def drop_kept(self, key: MetricEpoch) -> None:
-        self._db.execute("delete from kept where metric_hash = ? and epoch = ?", key)
+        with self._transaction():
+            self._checked.delete("kept", "metric_hash = ? and epoch = ?", key)
 
     def _transaction(self) -> _Transaction:
         return _Transaction(self._db)

@@ -8,6 +8,9 @@ overwriting is cheaper to sync than growing. All zeros therefore means that noth
 Reading back, the first thing that is no whole group ends the last segment: a crash cut it short, and nothing of it
 had been acknowledged. Unless a later group follows: a group is only begun when the one before is durable, so then
 something durable has been damaged, and that, like any damage in an earlier segment, is an error naming the place.
+A segment's header also says where the one before it ended, so that no group can vanish from the end of a finished one.
+What this cannot see: whether the very last group, after a crash, was cut short by it or damaged since it was synced.
+Either way it is dropped, and the number of bytes is told.
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ from pathlib import Path
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.wire import is_whole, message_end
 
-_FILE_HEADER = struct.Struct("<8sQ8s")
-_LOG_VERSION = b"1"
+_FILE_HEADER = struct.Struct("<8sQ8sQ")  # magic, number, salt, where the segment before this one ended; then a crc
+_HEADER_BYTES = _FILE_HEADER.size + 4
+_LOG_VERSION = b"2"
 _FILE_MAGIC = b"HUBBLOG" + _LOG_VERSION
 _GROUP_MAGIC = b"HUBG"
 _GROUP_BYTES = 12  # magic, length u32, crc u32
@@ -56,10 +60,10 @@ START = Position(0, 0)
 class Log:
     """The open end of the log. One thread appends; an OSError other than a full disk leaves it unusable."""
 
-    def __init__(self, folder: Path, segment: int, segment_bytes: int) -> None:
+    def __init__(self, folder: Path, segment: int, segment_bytes: int, previous_end: int = 0) -> None:
         self._folder = folder
         self._segment_bytes = segment_bytes
-        self._end = self._filled = 0
+        self._end = self._filled = previous_end
         self._begin(segment)
 
     @property
@@ -69,7 +73,7 @@ class Log:
     def append(self, messages: Sequence[bytes]) -> None:
         """Write a group. It is not durable before `sync`."""
         length = sum(map(len, messages))
-        if self._end + _GROUP_BYTES + length > self._segment_bytes and self._end > _FILE_HEADER.size:
+        if self._end + _GROUP_BYTES + length > self._segment_bytes and self._end > _HEADER_BYTES:
             full = self._file
             self._begin(self._segment + 1)
             os.close(full)
@@ -104,7 +108,7 @@ class Log:
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
-                _write(file, _FILE_HEADER.pack(_FILE_MAGIC, segment, salt), 0)
+                _write(file, _file_header(segment, salt, previous_end=self._end), 0)
             except OSError:
                 os.close(file)
                 path.unlink()
@@ -116,7 +120,7 @@ class Log:
         os.fsync(file)
         sync_folder(self._folder)
         self._file, self._segment, self._salt = file, segment, zlib.crc32(salt)
-        self._end = self._filled = _FILE_HEADER.size
+        self._end = self._filled = _HEADER_BYTES
 
     def _fill_ahead(self, end: int) -> None:
         if end <= self._filled:
@@ -140,6 +144,11 @@ def segments(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(path.stem), path) for path in folder.glob("*.log"))
 
 
+def _file_header(segment: int, salt: bytes, previous_end: int) -> bytes:
+    header = _FILE_HEADER.pack(_FILE_MAGIC, segment, salt, previous_end)
+    return header + zlib.crc32(header).to_bytes(4, "little")
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """A group read back: its messages, and the place behind it."""
@@ -148,57 +157,130 @@ class Group:
     end: Position
 
 
-def replay(folder: Path, start: Position, cut: bool) -> Iterator[Group]:
-    """The groups after a position. With `cut`, what a crash left behind the last of them is removed from the file.
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What was found behind the last whole group and dropped."""
 
-    Raises `Damaged` where durable bytes have changed or a segment is missing, `Invalid` if it is of another version.
+    path: Path
+    offset: int
+    num_bytes: int
+
+
+class Replay:
+    """The groups after a position, read once. `end` and `cut` are known when all have been.
+
+    With `mend`, what a crash left behind the last group is removed from the file. With `may_be_missing`, a checkpoint
+    was made when nothing was left to count: no log is needed. Raises `Damaged` where durable bytes have changed or a
+    segment is missing, `Invalid` if one is of another version.
     """
-    found = [(number, path) for number, path in segments(folder) if number >= start.segment]
-    if start != START and (not found or found[0][0] != start.segment):
-        raise Damaged(f"{folder}: segment {_name(start.segment)} must be there, the checkpoint ends in it")
-    for number, path in found:
-        last = number == found[-1][0]
-        if not last and not (folder / _name(number + 1)).exists():
-            raise Damaged(f"{folder}: segment {_name(number + 1)} must be there, between its neighbours")
-        offset = start.offset if number == start.segment else 0
-        yield from _read_segment(path, number, offset, last, cut)
+
+    def __init__(self, folder: Path, start: Position, mend: bool, may_be_missing: bool = False) -> None:
+        self._folder = folder
+        self._start = start
+        self._mend = mend
+        self._may_be_missing = may_be_missing
+        self.end = start
+        self.cut: Cut | None = None
+
+    def __iter__(self) -> Iterator[Group]:
+        start = self._start
+        found = [(number, path) for number, path in segments(self._folder) if number >= start.segment]
+        self._check_first(found)
+        for number, path in found:
+            last = number == found[-1][0]
+            if not last and not (self._folder / _name(number + 1)).exists():
+                raise Damaged(f"{self._folder}: segment {_name(number + 1)} must be there, between its neighbours")
+            yield from self._read_segment(path, number, last)
+
+    def _check_first(self, found: list[tuple[int, Path]]) -> None:
+        """Whether the log begins where the checkpoint ends."""
+        start = self._start
+        first = found[0][0] if found else None
+        if start == START:
+            if first not in (None, 1):
+                raise Damaged(
+                    f"{self._folder}: begins with segment {first}, so there was a checkpoint: store.sqlite is missing, "
+                    "or an empty one was put in its place, and with it all counts up to this segment"
+                )
+            return
+        if first is None:
+            there = self._may_be_missing
+        elif first == start.segment + 1:  # it says where the missing one ended
+            header = _read_header(found[0][1].read_bytes(), first)
+            there = header is not None and header.previous_end == start.offset
+        else:
+            there = first == start.segment
+        if not there:
+            raise Damaged(f"{self._folder}: segment {_name(start.segment)} must be there, the checkpoint ends in it")
+
+    def _read_segment(self, path: Path, number: int, last: bool) -> Iterator[Group]:
+        data = path.read_bytes()
+        _check_version(path, data[:8])
+        header = _read_header(data, number)
+        if header is None:
+            if not last or len(data) > _HEADER_BYTES:  # more than the header is written only once that is durable
+                raise Damaged(f"{path}: offset 0: not the header of segment {number}")
+            if self._mend:
+                path.unlink()
+            return
+        if self.end.segment == number - 1 and self.end != START and self.end.offset != header.previous_end:
+            before = path.with_name(_name(number - 1))
+            raise Damaged(
+                f"{before}: offset {self.end.offset}: groups up to offset {header.previous_end} are missing, though "
+                "they had been acknowledged"
+            )
+        offset = max(self._start.offset if number == self._start.segment else 0, _HEADER_BYTES)
+        while group := _read_group(data, offset, number, header.salt_crc):
+            offset = group.end.offset
+            yield group
+        self.end = Position(number, offset)
+        rest = _check_end(path, data, offset, last, header.salt_crc)
+        if rest:
+            self.cut = Cut(path, offset, rest)
+        if rest and self._mend:
+            with path.open("r+b") as file:
+                file.truncate(offset)
+                os.fsync(file.fileno())
 
 
-def whole_groups(path: Path, number: int) -> bytes:
-    """A segment as far as it can be read: all that was durable before the reading began, and maybe more."""
+def whole_groups(path: Path, number: int, last: bool) -> bytes:
+    """A segment as far as it has been written: all that was durable before the reading began, and maybe more.
+
+    Raises `Damaged` where something is broken that is not just being written.
+    """
     data = path.read_bytes()
-    if len(data) < _FILE_HEADER.size:
-        return b""
-    salt_crc = zlib.crc32(_FILE_HEADER.unpack_from(data)[2])
-    offset = _FILE_HEADER.size
-    while group := _read_group(data, offset, number, salt_crc):
+    header = _read_header(data, number)
+    if header is None:
+        return data  # for the reader to judge: it may be of another version
+    offset = _HEADER_BYTES
+    while group := _read_group(data, offset, number, header.salt_crc):
         offset = group.end.offset
+    _check_end(path, data, offset, last, header.salt_crc)
     return data[:offset]
 
 
-def _read_segment(path: Path, number: int, offset: int, last: bool, cut: bool) -> Iterator[Group]:
-    data = path.read_bytes()
-    magic, named, salt = _FILE_HEADER.unpack(data[: _FILE_HEADER.size].ljust(_FILE_HEADER.size, b"\0"))
-    _check_version(path, magic)
-    if (magic, named) != (_FILE_MAGIC, number):
-        if not last or len(data) > _FILE_HEADER.size:  # more than the header is written only once that is durable
-            raise Damaged(f"{path}: offset 0: not the header of segment {number}")
-        if cut:
-            path.unlink()
-        return
-    salt_crc = zlib.crc32(salt)
-    offset = max(offset, _FILE_HEADER.size)
-    while group := _read_group(data, offset, number, salt_crc):
-        offset = group.end.offset
-        yield group
-    if data.count(0, offset) == len(data) - offset:
-        return
-    if not last or _has_group_after(data, offset, salt_crc):
+def _check_end(path: Path, data: bytes, offset: int, last: bool, salt_crc: int) -> int:
+    """How many bytes follow the last whole group; raises `Damaged` if a crash cannot have left them so."""
+    rest = len(data[offset:].rstrip(b"\0"))
+    if rest and (not last or _has_group_after(data, offset, salt_crc)):
         raise Damaged(f"{path}: offset {offset}: damaged, though it had been acknowledged")
-    if cut:
-        with path.open("r+b") as file:
-            file.truncate(offset)
-            os.fsync(file.fileno())
+    return rest
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    salt_crc: int
+    previous_end: int
+
+
+def _read_header(data: bytes, number: int) -> _Header | None:
+    """The header of segment `number`, or None if the file does not begin with it."""
+    if len(data) < _HEADER_BYTES:
+        return None
+    _, _, salt, previous_end = _FILE_HEADER.unpack_from(data)
+    if data[:_HEADER_BYTES] != _file_header(number, salt, previous_end):
+        return None
+    return _Header(zlib.crc32(salt), previous_end)
 
 
 def _check_version(path: Path, magic: bytes) -> None:

@@ -25,9 +25,10 @@ from hubbub.collector.storage.checkpoint import Checkpoint, MetricEpoch, Snapsho
 from hubbub.collector.storage.counting import Bytes, Cells
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.kept_reports import check_can_keep, remove, shuffled, write_closed
-from hubbub.collector.storage.log import DISK_FULL, DiskFull, Log, Position, replay, segments, sync_folder
+from hubbub.collector.storage.log import DISK_FULL, Cut, Damaged, DiskFull, Log, Position, Replay, sync_folder
 from hubbub.protocol.cadence import DAY, epoch_start
 from hubbub.protocol.metric import Definition, Metric
+from hubbub.protocol.refusal import Refused
 from hubbub.protocol.report import Block
 from hubbub.protocol.wire import unpack
 
@@ -81,10 +82,11 @@ class Store:
         self._reports_to_keep: list[tuple[str, int, bytes, bytes]] = []
         self._purged: list[MetricEpoch] = []
         self._new_day = False  # whether a new day has begun that no checkpoint knows of
-        self._replay(saved.position, cut=catalog is not None)
+        self.cut: Cut | None = None  # what was dropped from the end of the log
+        end = self._replay(saved.position, catalog is not None, saved.clean)
         if catalog is not None:
-            newest = max((number for number, _ in segments(data_dir.log)), default=saved.position.segment)
-            self._log = Log(data_dir.log, newest + 1, segment_bytes)
+            self._log = Log(data_dir.log, end.segment + 1, segment_bytes, end.offset)
+            self.checkpoint.mark_running()
             sync_folder(data_dir.path)  # the checkpoint's own name
             self.seal()
 
@@ -166,8 +168,11 @@ class Store:
     def unsaved_batches(self) -> int:
         return len(self._new_ids)
 
-    def snapshot(self) -> Snapshot:
-        """What changed, and where the log stands. Call `saved` or `not_saved` with it when that is known."""
+    def snapshot(self, last: bool = False) -> Snapshot:
+        """What changed, and where the log stands. Call `saved` or `not_saved` with it when that is known.
+
+        The last one before a stop also says that no log will be needed.
+        """
         self.fold()
         snapshot = Snapshot(
             position=self._log.position,
@@ -177,6 +182,7 @@ class Store:
             sealed=dict(self.sealed),
             reports_to_keep=tuple(self._reports_to_keep),
             purged=tuple(self._purged),
+            clean=last,
         )
         self._dirty, self._new_ids, self._reports_to_keep, self._purged = set(), [], [], []
         self._new_day = False
@@ -239,19 +245,29 @@ class Store:
 
     # -- opening
 
-    def _replay(self, start: Position, cut: bool) -> None:
+    def _replay(self, start: Position, mend: bool, may_be_missing: bool) -> Position:
+        """Count what the log has behind a position; where it ends."""
         metrics = {definition.short_hash: definition for definition in self.definitions.values()}
         layouts = Layouts()
-        for group in replay(self.data_dir.log, start, cut):
+        replay = Replay(self.data_dir.log, start, mend, may_be_missing)
+        for group in replay:
             for message in group.messages:
                 arrival = Arrival(message, layouts.find(message) or self._layout(message, metrics, layouts))
                 if self.batch_ids.claim(arrival.id_record) is None:
                     self._count(arrival)
             self.fold_if_many()
         self.fold()
+        self.cut = replay.cut
+        return replay.end
 
     def _layout(self, message: bytes, metrics: Mapping[bytes, Definition], layouts: Layouts) -> Layout:
-        batch = unpack(message, metrics, check=lambda block: None)  # its reports were checked when they came
+        try:
+            batch = unpack(message, metrics, check=lambda block: None)  # its reports were checked when they came
+        except Refused as error:  # all definitions are saved before their first report is
+            words = (
+                f"{self.data_dir.log}: a batch cannot be read with the definitions in {self.data_dir.database}: {error}"
+            )
+            raise Damaged(words) from None
         layout = layout_of(batch, min(map(_closing_day, batch.blocks)))
         layouts.remember(message, layout)
         return layout
