@@ -121,6 +121,13 @@ class Collector:
         time.sleep(1.1)  # a collector looks at its tokens every second
         return token
 
+    def wait_for_token(self, token: str, accepted: bool = True) -> None:
+        """Until it lets this token read, or no longer does."""
+        deadline = time.monotonic() + 120
+        while (self.request("GET", "/metrics", Authorization=f"Bearer {token}")[0] == 200) is not accepted:
+            assert time.monotonic() < deadline, "it never looked at its tokens"
+            time.sleep(0.05)
+
     def get(self, path: str):
         status, _, answer = self.request("GET", path, Authorization=f"Bearer {self.token}")
         assert status == 200, answer

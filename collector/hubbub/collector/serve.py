@@ -51,9 +51,10 @@ def serve(settings: Settings, say: Callable[[str], None] = print, clock: Callabl
             raise Invalid([f"{settings.data}: {error}"]) from None
         if not data_dir.tokens.exists():
             say(f"Read token, shown this once:  {new_token(data_dir.tokens, 'read', 'first')}")
-        tokens = Tokens(data_dir.tokens)
+        operator_log = OperatorLog()
+        tokens = Tokens(data_dir.tokens, operator_log)
         with _event_loop() as runner:
-            return runner.run(_serve(settings, catalog, store, tokens, context, say, clock))
+            return runner.run(_serve(settings, catalog, store, tokens, context, operator_log, say, clock))
     finally:
         data_dir.close()
 
@@ -92,10 +93,10 @@ async def _serve(
     store: Store,
     tokens: Tokens,
     context: ssl.SSLContext | None,
+    operator_log: OperatorLog,
     say: Callable[[str], None],
     clock: Callable[[], float],
 ) -> int:
-    operator_log = OperatorLog()
     own_metrics = CollectorMetrics()
     events = _Events(operator_log, store)
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(operator_log, context))

@@ -36,10 +36,16 @@ def test_health_and_registry_are_public_and_the_rest_needs_a_token(collector):
     assert [metric["name"] for metric in registry["metrics"]] == [metric.name for metric in METRICS]
     assert registry["label"]["app"] == "org.example.editor"
     for path in ("/v1/tallies", "/metrics"):
-        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {collector.token}"}):
-            status, answered, body = collector.request("GET", path, **headers)
+        missing = "needs the header `Authorization: Bearer` with a token that may read"
+        for given, words in (
+            (None, missing),
+            ("Bearer ", missing),
+            (f"Basic {collector.token}", missing),
+            ("Bearer wrong", "the token was not accepted; it must be one that may read"),
+        ):
+            status, answered, body = collector.request("GET", path, **({"Authorization": given} if given else {}))
             assert (status, answered["WWW-Authenticate"]) == (401, "Bearer")
-            assert "needs the header `Authorization: Bearer` with a token that may read" in json.loads(body)["detail"]
+            assert words in json.loads(body)["detail"]
 
 
 def test_paths_and_methods_that_are_not_there_get_words(collector):

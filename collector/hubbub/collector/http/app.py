@@ -252,10 +252,15 @@ class App:
 
     def _authorize(self, request: web.BaseRequest, role: Role) -> None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not self._tokens.allow(token.strip(), role):
-            self._own_metrics.refused["unauthorized"] += 1
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
             detail = f"needs the header `Authorization: Bearer` with a token that may {role}; see `hubbub token new`"
-            raise Problem(401, "Unauthorized", detail, WWW_Authenticate="Bearer")
+        elif not self._tokens.allow(token, role):
+            detail = f"the token was not accepted; it must be one that may {role}; see `hubbub token list`"
+        else:
+            return
+        self._own_metrics.refused["unauthorized"] += 1
+        raise Problem(401, "Unauthorized", detail, WWW_Authenticate="Bearer")
 
     def _refusal(self, request: web.BaseRequest, refused: Refused) -> web.Response:
         self._own_metrics.refused[refused.reason] += 1
