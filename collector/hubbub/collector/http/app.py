@@ -185,7 +185,7 @@ class App:
 
     def _sender(self, request: web.BaseRequest) -> bytes:
         if self._settings.proxies:
-            forwarded = request.headers.get("X-Forwarded-For")
+            forwarded = request.headers.getall("X-Forwarded-For", [])
             return self._limits.name(address_behind(request.remote or "", forwarded, self._settings.proxies))
         connection = request.protocol
         assert isinstance(connection, Connection)
