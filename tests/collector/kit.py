@@ -80,9 +80,9 @@ class Collector:
         )
         self.printed = self._read_greeting()
         self.port = int(re.search(r"Collecting on https?://[^ ]*:(\d+)", self.printed)[1])
-        token = re.search(r"Read token, shown this once: +(\S+)", self.printed)
-        if token:
-            (folder / "token").write_text(token[1])
+        token_file = re.search(r"Read token, in a file that only this user can read: +(.+)", self.printed)
+        if token_file:
+            (folder / "token").write_text(Path(token_file[1]).read_text().strip())
         self.token = (folder / "token").read_text()
 
     def _read_greeting(self) -> str:

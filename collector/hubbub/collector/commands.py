@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from hubbub.collector.catalog import Catalog
 from hubbub.collector.http.tokens import ROLES, new_token, read_tokens, revoke_tokens
-from hubbub.collector.serve import check_aiohttp, serve, tls_context
+from hubbub.collector.serve import serve
 from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, read_settings
+from hubbub.collector.start_check import check_start
 from hubbub.collector.storage.backup import backup, restore
 from hubbub.protocol.invalid import Invalid, plural
 
@@ -24,7 +25,9 @@ def add_collect(parser: ArgumentParser) -> None:
         shown = f" (default {default})" if isinstance(default, int | float | str | Path) else ""
         parser.add_argument("--" + name.replace("_", "-"), metavar=METAVARS[name], help=text + shown)
     parser.add_argument("--config", metavar="FILE", help="settings in TOML")
-    parser.add_argument("--check", action="store_true", help="check settings, registries and certificate, then exit")
+    parser.add_argument(
+        "--check", action="store_true", help="check settings, registries, certificate, port and directory, then exit"
+    )
 
 
 def run_collect(arguments: Namespace) -> int:
@@ -32,12 +35,9 @@ def run_collect(arguments: Namespace) -> int:
     config = arguments.config or os.environ.get("HUBBUB_CONFIG")
     settings = read_settings(flags, os.environ, Path(config) if config else None)
     if arguments.check:
-        check_aiohttp()
-        catalog = Catalog.load(settings.metrics, settings.older_metrics)
-        tls_context(settings)
-        print(f"{settings.metrics}: {len(catalog.registry)} metrics; {len(catalog.metrics)} definitions are counted")
+        print("\n".join(check_start(settings)))
         return 0
-    return serve(settings, say=_print_now)
+    return serve(settings, say=_print_now, on_terminal=sys.stdout.isatty())
 
 
 def _print_now(line: str) -> None:

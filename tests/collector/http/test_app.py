@@ -23,9 +23,14 @@ def batch(seed):
     return pack(random_batch(Random(seed), METRICS, time.time()))
 
 
-def test_the_greeting_has_the_urls_and_the_token_once(collector):
+def test_the_greeting_has_the_urls_and_says_where_the_token_is_but_not_the_token(collector):
+    """Its output is a pipe here, as under systemd or in a container: somebody keeps what it says."""
     assert f"http://127.0.0.1:{collector.port}/v1/reports" in collector.printed
-    assert collector.printed.count(collector.token) == 1
+    path = collector.data.resolve() / "first-token"
+    assert f"Read token, in a file that only this user can read:  {path}\n" in collector.printed
+    assert path.read_text() == collector.token + "\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert collector.token not in collector.printed + collector.log_path.read_text()
     assert collector.token not in (collector.data / "tokens").read_text()
 
 
