@@ -8,8 +8,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from hubbub.collector.http.tokens import ROLES, new_token, read_tokens, revoke_tokens
+from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.serve import serve
-from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, read_settings
+from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, read_settings, unknown_variables
 from hubbub.collector.start_check import check_start
 from hubbub.collector.storage.backup import backup, restore
 from hubbub.protocol.invalid import Invalid, plural
@@ -34,6 +35,8 @@ def run_collect(arguments: Namespace) -> int:
     flags = {name: getattr(arguments, name) for name in HELP}
     config = arguments.config or os.environ.get("HUBBUB_CONFIG")
     settings = read_settings(flags, os.environ, Path(config) if config else None)
+    for sentence in unknown_variables(os.environ):
+        OperatorLog().warning(sentence)
     if arguments.check:
         print("\n".join(check_start(settings)))
         return 0

@@ -20,6 +20,7 @@ from hubbub.collector.commit import Committer
 from hubbub.collector.http.aiohttp_check import check_answers, check_names
 from hubbub.collector.http.app import App
 from hubbub.collector.http.connections import Server
+from hubbub.collector.http.file_watch import NO_FILES, FileWatch
 from hubbub.collector.http.limits import Limits
 from hubbub.collector.http.tls import tls_context
 from hubbub.collector.http.tokens import Tokens, new_token
@@ -97,7 +98,8 @@ async def _serve(
 ) -> int:
     own_metrics = CollectorMetrics()
     events = _Events(operator_log, store)
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(operator_log, context))
+    files = FileWatch(operator_log)
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(operator_log, files, context))
     committer = Committer(store, settings, own_metrics, events)
     app = App(
         settings,
@@ -112,6 +114,7 @@ async def _serve(
     )
     _tune_garbage_collector()
     runner, port = await _listen(app, settings, context)
+    watching = asyncio.create_task(files.run())
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, events.stop.set)
     if not store.data_dir.tokens.exists():  # only now: a start that fails on its port must not leave a token in a log
@@ -121,6 +124,7 @@ async def _serve(
         say(line)
     operator_log.info("collecting", app=catalog.registry.app, metrics=len(catalog.metrics), port=port)
     await events.stop.wait()
+    watching.cancel()
     operator_log.info("stopping")
     app.draining = True
     await _finish_requests(runner, settings.drain_seconds)
@@ -192,10 +196,12 @@ async def _listen(app: App, settings: Settings, context: ssl.SSLContext | None) 
     return runner, port
 
 
-def _loop_error(operator_log: OperatorLog, context: dict[str, object]) -> None:
+def _loop_error(operator_log: OperatorLog, files: FileWatch, context: dict[str, object]) -> None:
     """What the event loop complains of. Broken connections are not worth a line, and theirs would have addresses."""
     error = context.get("exception")
-    if isinstance(error, BaseException) and not isinstance(error, OSError):
+    if isinstance(error, OSError) and error.errno in NO_FILES:
+        files.report()
+    elif isinstance(error, BaseException) and not isinstance(error, OSError):
         operator_log.bug(error)
 
 

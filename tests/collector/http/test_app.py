@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import socket
 import time
 from random import Random
 
@@ -59,6 +60,22 @@ def test_paths_and_methods_that_are_not_there_get_words(collector):
     assert json.loads(body)["detail"].startswith("path must be one of /v1/reports, ")
     status, headers, _ = collector.request("DELETE", "/v1/reports")
     assert (status, headers["Allow"]) == (405, "POST, OPTIONS")
+
+
+def test_no_answer_tells_versions(collector):
+    answers = [
+        collector.request("GET", path)[1]
+        for path in ("/healthz", "/v1/metrics", "/v1/openapi.json", "/nowhere", "/metrics")
+    ]
+    answers.append(collector.request("POST", "/v1/reports", batch(9), Content_Type=MEDIA_TYPE)[1])
+    answers.append(collector.request("POST", "/v1/reports", b"", Content_Type=MEDIA_TYPE)[1])
+    assert {headers["Server"] for headers in answers} == {"hubbub"}
+    for broken in (b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", collector.port), timeout=30) as sock:
+            sock.sendall(broken)
+            answer = sock.makefile("rb").read()
+            assert b" 400 " in answer
+            assert b"\r\nServer: hubbub\r\n" in answer
 
 
 def test_tallies_are_asked_for_by_metric_and_period(collector):

@@ -17,7 +17,7 @@ from hubbub.collector.commit import Committer
 from hubbub.collector.export import select, tallies
 from hubbub.collector.http.acknowledgement import Acknowledgements
 from hubbub.collector.http.acknowledgement import body as acknowledgement_body
-from hubbub.collector.http.connections import Connection, Handler
+from hubbub.collector.http.connections import SERVER, Connection, Handler
 from hubbub.collector.http.limits import Limits, address_behind, retry_after
 from hubbub.collector.http.openapi import document
 from hubbub.collector.http.tokens import Role, Tokens
@@ -89,6 +89,12 @@ class App:
         connection = request.protocol
         assert isinstance(connection, Connection)
         connection.begin_request()
+        answer = await self._answer(request, connection)
+        if isinstance(answer, web.StreamResponse):  # finished answers have their headers
+            answer.headers["Server"] = SERVER  # or aiohttp would tell its version and Python's
+        return answer
+
+    async def _answer(self, request: web.BaseRequest, connection: Connection) -> web.StreamResponse:
         try:
             return await self._route(request)(request)
         except Refused as refused:
