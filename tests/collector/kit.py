@@ -80,9 +80,9 @@ class Collector:
         )
         self.printed = self._read_greeting()
         self.port = int(re.search(r"Collecting on https?://[^ ]*:(\d+)", self.printed)[1])
-        token = re.search(r"Read token, shown this once: +(\S+)", self.printed)
-        if token:
-            (folder / "token").write_text(token[1])
+        token_file = re.search(r"Read token, in a file that only this user can read: +(.+)", self.printed)
+        if token_file:
+            (folder / "token").write_text(Path(token_file[1]).read_text().strip())
         self.token = (folder / "token").read_text()
 
     def _read_greeting(self) -> str:
@@ -120,6 +120,13 @@ class Collector:
         token = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
         time.sleep(1.1)  # a collector looks at its tokens every second
         return token
+
+    def wait_for_token(self, token: str, accepted: bool = True) -> None:
+        """Until it lets this token read, or no longer does."""
+        deadline = time.monotonic() + 120
+        while (self.request("GET", "/metrics", Authorization=f"Bearer {token}")[0] == 200) is not accepted:
+            assert time.monotonic() < deadline, "it never looked at its tokens"
+            time.sleep(0.05)
 
     def get(self, path: str):
         status, _, answer = self.request("GET", path, Authorization=f"Bearer {self.token}")

@@ -1,7 +1,10 @@
 """One process from start to stop: what it needs to start, how it stops, what it never writes down."""
 
+import hashlib
 import http.client
 import json
+import os
+import re
 import shutil
 import signal
 import socket
@@ -10,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -43,20 +45,12 @@ def test_a_start_that_cannot_succeed_ends_at_once_in_words(tmp_path):
         assert "must not be in use by another process" in start_and_fail(*flags, "--data", str(running.data))
         taken = ("--metrics", str(metrics), "--data", str(tmp_path / "other"), "--port", str(running.port))
         assert "address already in use" in start_and_fail(*taken)
+        assert not (tmp_path / "other" / "tokens").exists(), "no token before the port is known to be free"
     segment = sorted((running.data / "log").glob("*.log"))[-1]
     segment.write_bytes(segment.read_bytes()[:36] + b"?" * 100)
     (running.data / "log" / f"{int(segment.stem) + 1:010d}.log").write_bytes(segment.read_bytes()[:8])
     words = start_and_fail(*flags, "--data", str(running.data))
     assert f"{segment.name}: offset 36: damaged, though it had been acknowledged" in words
-
-
-def test_check_says_whether_a_start_would_succeed(tmp_path):
-    metrics = tmp_path / "metrics.toml"
-    metrics.write_text(REGISTRY_TOML)
-    command = [sys.executable, str(LAUNCH), "collect", "--check", "--metrics", str(metrics)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, f"{metrics}: 8 metrics; 8 definitions are counted\n")
-    assert not (Path.cwd() / "hubbub-data").exists()
 
 
 def test_sigterm_under_load_drains_saves_and_exits_0_within_10_seconds(tmp_path):
@@ -118,6 +112,23 @@ def test_no_address_user_agent_cookie_or_time_of_day_reaches_the_disk_or_the_log
 
 def _everything(collector):
     return b"".join(path.read_bytes() for path in sorted(collector.data.rglob("*")) if path.is_file())
+
+
+def test_on_a_terminal_the_first_token_is_shown_once_and_written_nowhere(tmp_path):
+    (tmp_path / "metrics.toml").write_text(REGISTRY_TOML)
+    reading, terminal = os.openpty()
+    flags = ("--metrics", str(tmp_path / "metrics.toml"), "--data", str(tmp_path / "data"), "--port", "0")
+    command = [sys.executable, str(LAUNCH), "collect", *flags]
+    with subprocess.Popen(command, stdout=terminal, stderr=subprocess.DEVNULL) as process:
+        os.close(terminal)
+        with os.fdopen(reading) as lines:
+            said = lines.readline() + lines.readline()
+            process.terminate()
+            process.wait(timeout=120)
+    token = re.search(r"Read token, shown this once:  (\S{43})\s+Collecting on http", said)[1]
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
+    assert token.encode() not in kept
+    assert hashlib.sha256(token.encode()).hexdigest().encode() in kept
 
 
 def test_told_to_stop_it_answers_what_is_under_way_and_sends_new_requests_away(tmp_path):

@@ -1,9 +1,15 @@
 """Settings: flags, variables, a file; and every problem is named with where it came from."""
 
+import os
+import re
+import subprocess
+import sys
+
 import pytest
 
-from hubbub.collector.settings import read_settings
+from hubbub.collector.settings import read_settings, unknown_variables
 from hubbub.protocol.invalid import Invalid
+from tests.collector.kit import LAUNCH, REGISTRY_TOML, ROOT
 
 
 def test_flags_win_over_variables_and_variables_over_the_file(tmp_path):
@@ -23,3 +29,25 @@ def test_flags_win_over_variables_and_variables_over_the_file(tmp_path):
         read_settings({}, {}, None)
     with pytest.raises(Invalid, match=r"port must be in \[0, 65535\], got 70000"):
         read_settings({"metrics": "x", "port": "70000"}, {}, None)
+
+
+def test_a_variable_that_nothing_reads_is_named_with_the_nearest_and_without_its_value(tmp_path):
+    (tmp_path / "metrics.toml").write_text(REGISTRY_TOML)
+    given = {"HUBBUB_MIN_FREE_BYTE": "secret", "HUBBUB_MODE": "test", "HUBBUB_METRICS": str(tmp_path / "metrics.toml")}
+    command = [sys.executable, str(LAUNCH), "collect", "--check", "--port", "0", "--data", str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **given})
+    assert done.returncode == 0
+    words = "HUBBUB_MIN_FREE_BYTE is set, but hubbub has no such variable; did you mean HUBBUB_MIN_FREE_BYTES?"
+    assert done.stderr.count("HUBBUB_") == words.count("HUBBUB_")
+    assert words in done.stderr
+    assert "secret" not in done.stderr
+    assert unknown_variables({"HUBBUB_XYZ": "", "OTHER": ""}) == ["HUBBUB_XYZ is set, but hubbub has no such variable"]
+
+
+def test_every_variable_that_code_or_tests_read_is_known():
+    """Those that this file makes up are not."""
+    folders = ("client", "collector", "analysis", "simulations", "tests", "tools")
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*.py") if path.name != "test_settings.py"]
+    used = {name for path in sources for name in re.findall(r"\bHUBBUB_[A-Z_]*[A-Z]\b", path.read_text())}
+    assert {"HUBBUB_TOKEN", "HUBBUB_STATE", "HUBBUB_NEED_BROWSER"} <= used
+    assert unknown_variables(dict.fromkeys(used, "")) == []

@@ -170,6 +170,7 @@ async def test_every_answer_keeps_the_page_to_itself(tmp_path) -> None:
             answer = await client.get(path, allow_redirects=False)
             assert answer.headers["Content-Security-Policy"] == POLICY, path
             assert HEADERS.items() <= dict(answer.headers).items(), path
+            assert answer.headers["Server"] == "hubbub", "no versions"
             if "static" not in path:
                 assert answer.headers.get("Cache-Control", "no-store") == "no-store"
 

@@ -17,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import tty
 import urllib.request
 from pathlib import Path
 from random import Random
-from typing import Self
+from typing import IO, Self
 
 from hubbub.client.respond import respond
 from hubbub.collector.http.tokens import new_token
@@ -125,6 +126,7 @@ class Session:
         home.mkdir()
         return mine | {
             "HOME": str(home),
+            "HUBBUB_PORT": str(self.port),  # for `hubbub collect --check`; 8787 may be somebody else's here
             "HUBBUB_STATE": str(self.folder / "state"),  # in a container the client would else stay off
             "NO_COLOR": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -243,16 +245,20 @@ class Session:
         self.stop_server(kind)
         port = self.port if kind == "collect" else _free_port()
         command = command.partition(" #")[0] + ("" if "--port" in command else f" --port {port}")
+        reading, terminal = os.openpty()  # readers start servers in a terminal, and only there a token is shown
+        tty.setraw(terminal)
         with (self.folder / f"{kind}.log").open("wb") as log:
             self._servers[kind] = subprocess.Popen(
                 ["bash", "-c", f"exec {command}"],
                 cwd=self.cwd,
                 env=self.variables,
-                stdout=subprocess.PIPE,
+                stdout=terminal,
                 stderr=log,
                 text=True,
                 start_new_session=True,
             )
+        os.close(terminal)
+        self._servers[kind].stdout = os.fdopen(reading)
         said = self._greeting(kind, "  data " if kind == "collect" else f":{port}")
         return self._as_shown(said) if kind == "collect" else said.replace(f":{port}", ":8788")
 
@@ -261,7 +267,7 @@ class Session:
         stdout = self._servers[kind].stdout
         assert stdout is not None
         lines: list[str] = []
-        for line in stdout:
+        while line := _line(stdout):
             lines.append(line)
             if found := re.search(r"token, shown this once:\s+(\S+)", line):
                 self.variables["TOKEN"] = found[1]
@@ -339,6 +345,13 @@ def _reports(registry: Registry, chance: Random) -> list[Report]:
 def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(source, target)
+
+
+def _line(terminal: IO[str]) -> str:
+    try:
+        return terminal.readline()
+    except OSError:  # how a terminal says that its program has ended
+        return ""
 
 
 def _free_port() -> int:

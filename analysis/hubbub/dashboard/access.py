@@ -29,6 +29,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Server": "hubbub",  # or aiohttp would tell its version and Python's
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
 

@@ -42,7 +42,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "collect": Subcommand(
         "run a collector: acknowledged means durable and counted exactly once", _COLLECTOR, "collector"
     ),
-    "token": Subcommand("make a token that lets somebody read tallies, or relay reports", _COLLECTOR, "collector"),
+    "token": Subcommand("make, list or revoke tokens: who may read tallies, who may relay", _COLLECTOR, "collector"),
     "backup": Subcommand("copy a running collector's store, whole and at one moment", _COLLECTOR, "collector"),
     "restore": Subcommand("make a collector's directory from a backup", _COLLECTOR, "collector"),
     "export": Subcommand("write a collector's tallies to files", _PROTOCOL),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from hubbub.collector.catalog import Catalog
-from hubbub.collector.http.tokens import ROLES, new_token
-from hubbub.collector.serve import check_aiohttp, serve, tls_context
-from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, read_settings
+from hubbub.collector.http.tokens import ROLES, new_token, read_tokens, revoke_tokens
+from hubbub.collector.operator_log import OperatorLog
+from hubbub.collector.serve import serve
+from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, read_settings, unknown_variables
+from hubbub.collector.start_check import check_start
 from hubbub.collector.storage.backup import backup, restore
 from hubbub.protocol.invalid import Invalid, plural
 
@@ -24,20 +26,21 @@ def add_collect(parser: ArgumentParser) -> None:
         shown = f" (default {default})" if isinstance(default, int | float | str | Path) else ""
         parser.add_argument("--" + name.replace("_", "-"), metavar=METAVARS[name], help=text + shown)
     parser.add_argument("--config", metavar="FILE", help="settings in TOML")
-    parser.add_argument("--check", action="store_true", help="check settings, registries and certificate, then exit")
+    parser.add_argument(
+        "--check", action="store_true", help="check settings, registries, certificate, port and directory, then exit"
+    )
 
 
 def run_collect(arguments: Namespace) -> int:
     flags = {name: getattr(arguments, name) for name in HELP}
     config = arguments.config or os.environ.get("HUBBUB_CONFIG")
     settings = read_settings(flags, os.environ, Path(config) if config else None)
+    for sentence in unknown_variables(os.environ):
+        OperatorLog().warning(sentence)
     if arguments.check:
-        check_aiohttp()
-        catalog = Catalog.load(settings.metrics, settings.older_metrics)
-        tls_context(settings)
-        print(f"{settings.metrics}: {len(catalog.registry)} metrics; {len(catalog.metrics)} definitions are counted")
+        print("\n".join(check_start(settings)))
         return 0
-    return serve(settings, say=_print_now)
+    return serve(settings, say=_print_now, on_terminal=sys.stdout.isatty())
 
 
 def _print_now(line: str) -> None:
@@ -69,16 +72,48 @@ def run_restore(arguments: Namespace) -> int:
 
 
 def add_token(parser: ArgumentParser) -> None:
-    parser.epilog = "example:\n  hubbub token new --data /var/lib/hubbub --role relay --name gateway"
-    parser.add_argument("action", choices=["new"], help="make a token and show it, this once")
+    parser.epilog = (
+        "A running collector takes a change up within a second.\n\nexamples:\n"
+        "  hubbub token new --data /var/lib/hubbub --role relay --name gateway\n"
+        "  hubbub token list --data /var/lib/hubbub\n"
+        "  hubbub token revoke gateway --data /var/lib/hubbub"
+    )
+    parser.add_argument(
+        "action", choices=["new", "list", "revoke"], help="make a token and show it, this once; or list, or take away"
+    )
+    parser.add_argument("revoked", metavar="NAME", nargs="?", help="which to revoke")
     parser.add_argument("--data", metavar="DIR", default=str(DEFAULTS["data"]), help="the collector's directory")
-    parser.add_argument("--role", choices=ROLES, default="read", help="what it allows (default read)")
-    parser.add_argument("--name", default="unnamed", help="a word to know it by in the tokens file")
+    parser.add_argument("--role", choices=ROLES, default="read", help="what a new one allows (default read)")
+    parser.add_argument("--name", default="unnamed", help="a word to know a new one by")
 
 
 def run_token(arguments: Namespace) -> int:
+    tokens = _data_dir(arguments) / "tokens"
+    if (arguments.revoked is None) is (arguments.action == "revoke"):
+        raise Invalid(["NAME must be given to `hubbub token revoke`, and to no other action"])
+    match arguments.action:
+        case "new":
+            print(new_token(tokens, arguments.role, arguments.name))
+        case "revoke":
+            revoked = revoke_tokens(tokens, arguments.revoked)
+            print(f"{plural(revoked, 'token')} named {arguments.revoked} revoked")
+        case _:
+            _list_tokens(tokens)
+    return 0
+
+
+def _data_dir(arguments: Namespace) -> Path:
     data = Path(arguments.data)
     if not data.is_dir():
         raise Invalid([f"data must be a collector's directory, got {data}"])
-    print(new_token(data / "tokens", arguments.role, arguments.name))
-    return 0
+    return data
+
+
+def _list_tokens(path: Path) -> None:
+    tokens, bad_lines = read_tokens(path)
+    width = max([4, *(len(token.name) for token in tokens)])
+    print(f"{'name':{width}}  role   SHA-256 begins with")
+    for token in tokens:
+        print(f"{token.name:{width}}  {token.role:5}  {token.digest.hex()[:8]}")
+    for number in bad_lines:
+        print(f"line {number} of {path} is not a token and lets nobody in")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import resource
 import signal
 import ssl
@@ -19,7 +20,9 @@ from hubbub.collector.commit import Committer
 from hubbub.collector.http.aiohttp_check import check_answers, check_names
 from hubbub.collector.http.app import App
 from hubbub.collector.http.connections import Server
+from hubbub.collector.http.file_watch import NO_FILES, FileWatch
 from hubbub.collector.http.limits import Limits
+from hubbub.collector.http.tls import tls_context
 from hubbub.collector.http.tokens import Tokens, new_token
 from hubbub.collector.intake import Intake
 from hubbub.collector.metrics import CollectorMetrics
@@ -36,8 +39,17 @@ _STORE_FAILED = 1  # exit status
 _SHUTDOWN_SECONDS = 1.0  # for what aiohttp itself still has to close, once all requests are answered
 
 
-def serve(settings: Settings, say: Callable[[str], None] = print, clock: Callable[[], float] = time.time) -> int:
-    """Run a collector until it is told to stop. Raises `Invalid` or OSError at once if it cannot start."""
+def serve(
+    settings: Settings,
+    say: Callable[[str], None] = print,
+    clock: Callable[[], float] = time.time,
+    *,
+    on_terminal: bool = False,
+) -> int:
+    """Run a collector until it is told to stop. Raises `Invalid` or OSError at once if it cannot start.
+
+    `on_terminal`: what it says is read by a person and kept nowhere, so that the first token may be shown.
+    """
     check_aiohttp()
     catalog = Catalog.load(settings.metrics, settings.older_metrics)
     context = tls_context(settings)
@@ -49,11 +61,10 @@ def serve(settings: Settings, say: Callable[[str], None] = print, clock: Callabl
             raise Invalid([f"the data directory is damaged; restore a backup. {error}"]) from None
         except DiskFull as error:
             raise Invalid([f"{settings.data}: {error}"]) from None
-        if not data_dir.tokens.exists():
-            say(f"Read token, shown this once:  {new_token(data_dir.tokens, 'read', 'first')}")
-        tokens = Tokens(data_dir.tokens)
+        operator_log = OperatorLog()
+        tokens = Tokens(data_dir.tokens, operator_log)
         with _event_loop() as runner:
-            return runner.run(_serve(settings, catalog, store, tokens, context, say, clock))
+            return runner.run(_serve(settings, catalog, store, tokens, context, operator_log, say, clock, on_terminal))
     finally:
         data_dir.close()
 
@@ -74,31 +85,21 @@ def _event_loop() -> asyncio.Runner:
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 
-def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    if settings.tls_certificate is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(settings.tls_certificate, settings.tls_key)
-    except ssl.SSLError as error:
-        raise Invalid([f"tls_certificate and tls_key must be a PEM certificate and its key: {error}"]) from None
-    return context
-
-
 async def _serve(
     settings: Settings,
     catalog: Catalog,
     store: Store,
     tokens: Tokens,
     context: ssl.SSLContext | None,
+    operator_log: OperatorLog,
     say: Callable[[str], None],
     clock: Callable[[], float],
+    on_terminal: bool,
 ) -> int:
-    operator_log = OperatorLog()
     own_metrics = CollectorMetrics()
     events = _Events(operator_log, store)
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(operator_log, context))
+    files = FileWatch(operator_log)
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(operator_log, files, context))
     committer = Committer(store, settings, own_metrics, events)
     app = App(
         settings,
@@ -113,8 +114,12 @@ async def _serve(
     )
     _tune_garbage_collector()
     runner, port = await _listen(app, settings, context)
+    watching = asyncio.create_task(files.run())
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, events.stop.set)
+    if not store.data_dir.tokens.exists():  # only now: a start that fails on its port must not leave a token in a log
+        say(_hand_out_first_token(store.data_dir, on_terminal))
+        tokens.reload()
     for line in _greeting(settings, port, tls=context is not None):
         say(line)
     if store.cut is not None:
@@ -127,6 +132,7 @@ async def _serve(
         )
     operator_log.info("collecting", app=catalog.registry.app, metrics=len(catalog.metrics), port=port)
     await events.stop.wait()
+    watching.cancel()
     operator_log.info("stopping")
     app.draining = True
     await _finish_requests(runner, settings.drain_seconds)
@@ -198,10 +204,12 @@ async def _listen(app: App, settings: Settings, context: ssl.SSLContext | None) 
     return runner, port
 
 
-def _loop_error(operator_log: OperatorLog, context: dict[str, object]) -> None:
+def _loop_error(operator_log: OperatorLog, files: FileWatch, context: dict[str, object]) -> None:
     """What the event loop complains of. Broken connections are not worth a line, and theirs would have addresses."""
     error = context.get("exception")
-    if isinstance(error, BaseException) and not isinstance(error, OSError):
+    if isinstance(error, OSError) and error.errno in NO_FILES:
+        files.report()
+    elif isinstance(error, BaseException) and not isinstance(error, OSError):
         operator_log.bug(error)
 
 
@@ -216,6 +224,19 @@ def _tune_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+def _hand_out_first_token(data_dir: DataDir, on_terminal: bool) -> str:
+    """Make the first read token; the line that says what it is, or where. A log is no place for a token."""
+    path = data_dir.path.resolve() / "first-token"
+    token = new_token(data_dir.tokens, "read", "first")
+    if on_terminal:
+        return f"Read token, shown this once:  {token}"
+    path.unlink(missing_ok=True)  # it may have been left by an earlier start, with other rights
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(token + "\n")
+    return f"Read token, in a file that only this user can read:  {path}"
 
 
 def _greeting(settings: Settings, port: int, tls: bool) -> list[str]:

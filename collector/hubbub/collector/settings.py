@@ -9,12 +9,14 @@ import ipaddress
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from hubbub.protocol.invalid import Invalid, require
 
 PREFIX = "HUBBUB_"
+_OTHER_VARIABLES = ("MODE", "STATE", "TOKEN", "NEED_BROWSER", "PICTURES")  # of the client, other commands and the tests
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -96,6 +98,19 @@ def read_settings(flags: Mapping[str, str | None], environment: Mapping[str, str
         problems.append("metrics must be given: --metrics FILE, HUBBUB_METRICS or metrics = FILE")
     require(problems)
     return Settings(**values)
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each HUBBUB_* variable that nothing reads, with the nearest that is. Values stay out of it."""
+    known = [*(name.upper() for name in (*_READERS, "config")), *_OTHER_VARIABLES]
+    set_names = sorted(name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX))
+    sentences = []
+    for name in set_names:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {PREFIX}{near[0]}?" if near else ""
+            sentences.append(f"{PREFIX}{name} is set, but hubbub has no such variable{hint}")
+    return sentences
 
 
 def _layered(

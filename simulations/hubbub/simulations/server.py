@@ -84,8 +84,8 @@ def _read_greeting(process: Process, log: Path) -> Collector:
     assert process.stdout is not None
     url = token = ""
     for line in process.stdout:
-        if found := re.search(r"token, shown this once:\s+(\S+)", line):
-            token = found[1]
+        if found := re.search(r"token, in a file that only this user can read:\s+(.+)", line):
+            token = Path(found[1]).read_text().strip()
         if found := re.search(r"Collecting on (\S+)", line):
             url = found[1]
             break

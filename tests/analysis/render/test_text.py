@@ -67,6 +67,29 @@ def test_columns_are_tidy_and_in_the_order_agreed(strings):
     assert first["num_reports"] == "200000"
 
 
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ('=HYPERLINK("https://evil.example","x")', '\'=HYPERLINK("https://evil.example","x")'),
+        ("+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"),
+        ("-2+3", "'-2+3"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("\t=1", "'\t=1"),
+        ("-2.5", "-2.5"),
+        ("a=b", "a=b"),
+        ("'quoted", "'quoted"),
+    ],
+)
+def test_no_cell_is_a_formula_and_numbers_stay_numbers(text, cell):
+    world = Strings.of(define(String(num_bits=64, num_hashes=1, num_cohorts=8)), 3)
+    tally = tally_of(world.metric, [60_000, 30_000, 0, 10_000], np.random.default_rng(1), world.where)
+    rows = list(csv.DictReader(io.StringIO(to_csv([decode(tally, [text, "plain"])]), newline="")))
+    assert cell in {row["value"] for row in rows}
+    numbers = [row[column] for row in rows for column in ("estimate", "std_error", "low", "high")]
+    assert all(float(number) is not None for number in numbers if number)
+    assert any(number.startswith("-") for number in numbers), "a negative estimate stays a number"
+
+
 def test_json_says_all_that_the_table_says(strings):
     (found,) = json.loads(to_json([strings]))
     assert found["estimand"] == "reporting"

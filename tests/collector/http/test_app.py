@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import socket
 import time
 from random import Random
 
@@ -23,9 +24,14 @@ def batch(seed):
     return pack(random_batch(Random(seed), METRICS, time.time()))
 
 
-def test_the_greeting_has_the_urls_and_the_token_once(collector):
+def test_the_greeting_has_the_urls_and_says_where_the_token_is_but_not_the_token(collector):
+    """Its output is a pipe here, as under systemd or in a container: somebody keeps what it says."""
     assert f"http://127.0.0.1:{collector.port}/v1/reports" in collector.printed
-    assert collector.printed.count(collector.token) == 1
+    path = collector.data.resolve() / "first-token"
+    assert f"Read token, in a file that only this user can read:  {path}\n" in collector.printed
+    assert path.read_text() == collector.token + "\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert collector.token not in collector.printed + collector.log_path.read_text()
     assert collector.token not in (collector.data / "tokens").read_text()
 
 
@@ -36,10 +42,16 @@ def test_health_and_registry_are_public_and_the_rest_needs_a_token(collector):
     assert [metric["name"] for metric in registry["metrics"]] == [metric.name for metric in METRICS]
     assert registry["label"]["app"] == "org.example.editor"
     for path in ("/v1/tallies", "/metrics"):
-        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {collector.token}"}):
-            status, answered, body = collector.request("GET", path, **headers)
+        missing = "needs the header `Authorization: Bearer` with a token that may read"
+        for given, words in (
+            (None, missing),
+            ("Bearer ", missing),
+            (f"Basic {collector.token}", missing),
+            ("Bearer wrong", "the token was not accepted; it must be one that may read"),
+        ):
+            status, answered, body = collector.request("GET", path, **({"Authorization": given} if given else {}))
             assert (status, answered["WWW-Authenticate"]) == (401, "Bearer")
-            assert "needs the header `Authorization: Bearer` with a token that may read" in json.loads(body)["detail"]
+            assert words in json.loads(body)["detail"]
 
 
 def test_paths_and_methods_that_are_not_there_get_words(collector):
@@ -48,6 +60,22 @@ def test_paths_and_methods_that_are_not_there_get_words(collector):
     assert json.loads(body)["detail"].startswith("path must be one of /v1/reports, ")
     status, headers, _ = collector.request("DELETE", "/v1/reports")
     assert (status, headers["Allow"]) == (405, "POST, OPTIONS")
+
+
+def test_no_answer_tells_versions(collector):
+    answers = [
+        collector.request("GET", path)[1]
+        for path in ("/healthz", "/v1/metrics", "/v1/openapi.json", "/nowhere", "/metrics")
+    ]
+    answers.append(collector.request("POST", "/v1/reports", batch(9), Content_Type=MEDIA_TYPE)[1])
+    answers.append(collector.request("POST", "/v1/reports", b"", Content_Type=MEDIA_TYPE)[1])
+    assert {headers["Server"] for headers in answers} == {"hubbub"}
+    for broken in (b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", collector.port), timeout=30) as sock:
+            sock.sendall(broken)
+            answer = sock.makefile("rb").read()
+            assert b" 400 " in answer
+            assert b"\r\nServer: hubbub\r\n" in answer
 
 
 def test_tallies_are_asked_for_by_metric_and_period(collector):

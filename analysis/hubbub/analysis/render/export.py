@@ -14,9 +14,14 @@ from hubbub.analysis.comparison import Comparison
 from hubbub.analysis.optional import need
 from hubbub.analysis.result import COLUMNS, Decoding
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
 
 def to_csv(tables: Sequence[Decoding] | Sequence[Comparison]) -> str:
-    """A row for each value of each table, under one header. Shares are between 0 and 1; what is not known is empty."""
+    """A row for each value of each table, under one header. Shares are between 0 and 1; what is not known is empty.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe in front; numbers stay numbers.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for place, columns in enumerate(table.columns() for table in tables):
@@ -87,4 +92,14 @@ def _plain(number: float) -> float | None:
 def _csv_cell(cell: Any) -> Any:
     if isinstance(cell, bool):
         return "true" if cell else "false"
+    if isinstance(cell, str) and cell.startswith(_FORMULA) and not _is_number(cell):
+        return "'" + cell  # a spreadsheet would run it, and a candidate may be anybody's text
     return "" if cell is None else cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

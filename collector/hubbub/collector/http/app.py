@@ -17,7 +17,7 @@ from hubbub.collector.commit import Committer
 from hubbub.collector.export import select, tallies
 from hubbub.collector.http.acknowledgement import Acknowledgements
 from hubbub.collector.http.acknowledgement import body as acknowledgement_body
-from hubbub.collector.http.connections import Connection, Handler
+from hubbub.collector.http.connections import SERVER, Connection, Handler
 from hubbub.collector.http.limits import Limits, address_behind, retry_after
 from hubbub.collector.http.openapi import document
 from hubbub.collector.http.tokens import Role, Tokens
@@ -89,6 +89,12 @@ class App:
         connection = request.protocol
         assert isinstance(connection, Connection)
         connection.begin_request()
+        answer = await self._answer(request, connection)
+        if isinstance(answer, web.StreamResponse):  # finished answers have their headers
+            answer.headers["Server"] = SERVER  # or aiohttp would tell its version and Python's
+        return answer
+
+    async def _answer(self, request: web.BaseRequest, connection: Connection) -> web.StreamResponse:
         try:
             return await self._route(request)(request)
         except Refused as refused:
@@ -185,7 +191,7 @@ class App:
 
     def _sender(self, request: web.BaseRequest) -> bytes:
         if self._settings.proxies:
-            forwarded = request.headers.get("X-Forwarded-For")
+            forwarded = request.headers.getall("X-Forwarded-For", [])
             return self._limits.name(address_behind(request.remote or "", forwarded, self._settings.proxies))
         connection = request.protocol
         assert isinstance(connection, Connection)
@@ -252,10 +258,15 @@ class App:
 
     def _authorize(self, request: web.BaseRequest, role: Role) -> None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not self._tokens.allow(token.strip(), role):
-            self._own_metrics.refused["unauthorized"] += 1
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
             detail = f"needs the header `Authorization: Bearer` with a token that may {role}; see `hubbub token new`"
-            raise Problem(401, "Unauthorized", detail, WWW_Authenticate="Bearer")
+        elif not self._tokens.allow(token, role):
+            detail = f"the token was not accepted; it must be one that may {role}; see `hubbub token list`"
+        else:
+            return
+        self._own_metrics.refused["unauthorized"] += 1
+        raise Problem(401, "Unauthorized", detail, WWW_Authenticate="Bearer")
 
     def _refusal(self, request: web.BaseRequest, refused: Refused) -> web.Response:
         self._own_metrics.refused[refused.reason] += 1

@@ -21,6 +21,9 @@ _LINGERING_SECONDS = 2.0  # how long the rest of a refused body is read, so that
 _SILENT = logging.getLogger("hubbub.collector.silent")
 _SILENT.disabled = True  # aiohttp's own messages would have addresses in them
 
+SERVER = "hubbub"
+"""What answers say they come from. No versions: those tell whoever looks for an old one where to try."""
+
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
@@ -47,6 +50,18 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
     def begin_request(self) -> None:
         self.busy = True
         self._stop_timer()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """aiohttp's own answer to what is not HTTP."""
+        answer = super().handle_error(request, status, exc, message)
+        answer.headers["Server"] = SERVER
+        return answer
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_timer()  # which would keep a closed connection in memory until then

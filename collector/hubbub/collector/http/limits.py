@@ -2,7 +2,7 @@
 
 A sender is a keyed hash of its address; the key is random, lives in memory, and changes every hour together with the
 whole table. IPv6 senders are told apart by their /64: whoever has one address there has all of them. Time is an
-argument.
+argument. An IPv4 address is the same sender whether or not it is written as an IPv6 one (`::ffff:192.0.2.1`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ import hashlib
 import ipaddress
 import os
 import random
+import re
 from collections.abc import Callable, Sequence
 
 from hubbub.collector.settings import Network
 
 _KEY_SECONDS = 3600.0
 _MAX_SENDERS = 200_000
+_MOST_HOPS = 16
+_BRACKETED = re.compile(r"\[([^\]]*)\](?::\d{1,5})?")
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Limits:
@@ -52,25 +57,28 @@ class Limits:
 
 def sender_of(address: str) -> bytes:
     """What tells senders apart: an IPv4 address, or the first half of an IPv6 one."""
-    if ":" not in address:
-        return address.encode("ascii", "replace")
-    try:
-        return ipaddress.IPv6Address(address.partition("%")[0]).packed[:8]
-    except ValueError:
+    found = _parse(address)
+    if found is None:
         return address.encode("ascii", "replace")[:64]
+    return found.packed if found.version == 4 else found.packed[:8]
 
 
-def address_behind(peer: str, forwarded: str | None, proxies: Sequence[Network]) -> str:
-    """The sender's address: the peer's, or what the outermost proxy we believe says about who asked it."""
-    if not forwarded or not proxies or not _within(peer, proxies):
+def address_behind(peer: str, forwarded: Sequence[str], proxies: Sequence[Network]) -> str:
+    """The sender's address: the peer's, or what the outermost proxy we believe says about who asked it.
+
+    `forwarded` has all X-Forwarded-For lines in their order. They are one list: a proxy of ours adds to its end, maybe
+    on a line of its own, and what a sender has made up stands before that.
+    """
+    if not forwarded or not _within(_parse(peer), proxies):
         return peer
-    hops = [hop.strip() for hop in forwarded.split(",")]
-    for hop in reversed(hops[-16:]):
-        if not _is_address(hop):
+    hops = ",".join(forwarded).split(",")
+    for hop in reversed(hops[-_MOST_HOPS:]):
+        found = _parse(hop)
+        if found is None:
             return peer  # a proxy of ours would have written an address
-        if not _within(hop, proxies):
-            return hop
-        peer = hop
+        peer = str(found)
+        if not _within(found, proxies):
+            break
     return peer
 
 
@@ -80,17 +88,19 @@ def retry_after(reason: str) -> int:
     return random.randint(low, high)  # noqa: S311  # spreads load, keeps no secret
 
 
-def _is_address(text: str) -> bool:
+def _parse(text: str) -> Address | None:
+    """An address as servers and proxies write it: with a port, in brackets, with a zone, or IPv4 dressed up as IPv6."""
+    text = text.strip()
+    if bracketed := _BRACKETED.fullmatch(text):
+        text = bracketed[1]
+    elif text.count(":") == 1:  # an IPv4 address and a port
+        text = text.partition(":")[0]
     try:
-        ipaddress.ip_address(text)
+        found = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
-        return False
-    return True
+        return None
+    return getattr(found, "ipv4_mapped", None) or found
 
 
-def _within(address: str, networks: Sequence[Network]) -> bool:
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return any(parsed in network for network in networks)
+def _within(address: Address | None, networks: Sequence[Network]) -> bool:
+    return address is not None and any(address in network for network in networks)

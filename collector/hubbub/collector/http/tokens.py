@@ -1,62 +1,101 @@
 """Who may read tallies and who may relay. A token is 256 random bits; only its SHA-256 is kept.
 
 (A slow password hash would add nothing: there is no guessing 256 bits.) The file has one token a line: what it allows,
-its name, its hash. It is read anew every second it is asked for, so that `hubbub token new`, or removing a line, works
-beside a running collector.
+its name, its hash. Blank lines are fine, and so is everything from a `#` on. A line that is none of these lets nobody
+in, is reported once, and changes nothing for the others: a revocation never fails because of another line.
+
+The file is read anew every second it is asked for, so that `hubbub token` works beside a running collector.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import os
 import re
 import secrets
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from hubbub.collector.operator_log import OperatorLog
 from hubbub.protocol.invalid import Invalid
 
 Role = Literal["read", "relay"]
 ROLES: tuple[Role, ...] = get_args(Role)
 _LOOK_SECONDS = 1.0
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_LINE = re.compile(rf"({'|'.join(ROLES)}) ({_NAME.pattern}) ([0-9a-f]{{64}})")
+_LINE = re.compile(rf"({'|'.join(ROLES)})\s+({_NAME.pattern})\s+([0-9a-f]{{64}})")
+_FORM = "`read|relay NAME SHA256`, a comment after #, or blank"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownToken:
+    """One line of the file. `digest` is the SHA-256 of the token."""
+
+    role: Role
+    name: str
+    digest: bytes
 
 
 class Tokens:
-    """The tokens of a data directory. Raises `Invalid` at birth if the file is broken; later such a file is ignored."""
+    """The tokens of a data directory, as the file has them now."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: Path, operator_log: OperatorLog, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
+        self._operator_log = operator_log
         self._clock = clock
-        self._hashes = _read(path)
-        self._looked = clock()
+        self._reported: set[bytes] = set()
+        self._unreadable = False
+        self._known: list[KnownToken] = []
+        self.reload()
 
     def allow(self, token: str, role: Role) -> bool:
         """Whether this token may do this. Takes the same time whichever token comes close."""
         if self._clock() - self._looked >= _LOOK_SECONDS:
-            self._looked = self._clock()
-            with suppress(Invalid, OSError):
-                self._hashes = _read(self._path)
+            self.reload()
         given = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-        matches = [hmac.compare_digest(given, known) for known in self._hashes[role]]
+        matches = [hmac.compare_digest(given, known.digest) for known in self._known if known.role == role]
         return any(matches)
 
+    def reload(self) -> None:
+        """Read the file now. One that cannot be read changes nothing, and the operator is told."""
+        self._looked = self._clock()
+        try:
+            self._known, bad_lines = read_tokens(self._path)
+        except OSError as error:
+            if not self._unreadable:
+                self._operator_log.warning(
+                    "the tokens file cannot be read; the tokens read last stay valid", error=error.strerror
+                )
+            self._unreadable = True
+            return
+        self._unreadable = False
+        for number, line in bad_lines.items():
+            digest = hashlib.sha256(line).digest()  # never the line: it may be a token in the clear
+            if digest not in self._reported:
+                self._reported.add(digest)
+                self._operator_log.warning(f"tokens: line {number} is ignored; it must be {_FORM}")
 
-def _read(path: Path) -> dict[Role, list[bytes]]:
-    hashes: dict[Role, list[bytes]] = {role: [] for role in ROLES}
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    for number, line in enumerate(text.splitlines(), 1):
-        found = _LINE.fullmatch(line)
-        if not found:
-            raise Invalid([f"{path}: line {number} must be `read|relay NAME SHA256`"])
-        role: Role = "read" if found[1] == "read" else "relay"
-        hashes[role].append(bytes.fromhex(found[3]))
-    return hashes
+
+def read_tokens(path: Path) -> tuple[list[KnownToken], dict[int, bytes]]:
+    """The tokens in a file, and the lines that are none, by number. No file means no tokens."""
+    tokens: list[KnownToken] = []
+    bad_lines: dict[int, bytes] = {}
+    for number, line in enumerate(_lines(path), 1):
+        content = _content(line)
+        if not content:
+            continue
+        found = _LINE.fullmatch(content)
+        if found is None:
+            bad_lines[number] = line
+        else:
+            tokens.append(KnownToken("read" if found[1] == "read" else "relay", found[2], bytes.fromhex(found[3])))
+    return tokens, bad_lines
 
 
 def new_token(path: Path, role: Role, name: str) -> str:
@@ -66,11 +105,77 @@ def new_token(path: Path, role: Role, name: str) -> str:
     if not _NAME.fullmatch(name):
         raise Invalid([f"name must match {_NAME.pattern}, got {name!r}"])
     token = secrets.token_urlsafe(32)
-    line = f"{role} {name} {hashlib.sha256(token.encode()).hexdigest()}\n"
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(file, line.encode())
-        os.fsync(file)
-    finally:
-        os.close(file)
+    line = f"{role} {name} {hashlib.sha256(token.encode()).hexdigest()}\n".encode()
+    with _locked(path.parent):
+        lines = _lines(path)
+        if lines and not lines[-1].endswith(b"\n"):  # written by hand: the new line must not run into the last one
+            line = b"\n" + line
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, line)
+            os.fsync(file)
+        finally:
+            os.close(file)
     return token
+
+
+def revoke_tokens(path: Path, name: str) -> int:
+    """Take away every token of this name; how many there were. All other lines stay as they are."""
+    with _locked(path.parent):
+        tokens, _ = read_tokens(path)
+        revoked = sum(token.name == name for token in tokens)
+        if not revoked:
+            known = ", ".join(sorted({token.name for token in tokens})) or "none"
+            raise Invalid([f"NAME must be a token's, got {name!r}; there are: {known}"])
+        kept = [line for line in _lines(path) if not _is_token_named(line, name)]
+        _replace(path.resolve(), b"".join(kept))
+    return revoked
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+
+
+def _content(line: bytes) -> str:
+    return line.partition(b"#")[0].decode("utf-8", "replace").strip()
+
+
+def _is_token_named(line: bytes, name: str) -> bool:
+    found = _LINE.fullmatch(_content(line))
+    return found is not None and found[2] == name
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Put new content into the place of a file at once, with its owner: the collector must be able to read it."""
+    before, unfinished = path.stat(), path.with_name(path.name + ".part")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if (before.st_uid, before.st_gid) != (os.getuid(), os.getgid()):
+                os.fchown(descriptor, before.st_uid, before.st_gid)
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One writer at a time; a line appended while the file is being replaced would be lost."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
