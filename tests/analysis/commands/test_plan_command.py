@@ -23,9 +23,9 @@ def run(*arguments: str) -> int:
 
 def test_the_command_says_what_is_needed(capsys) -> None:
     assert run("--kind", "choice", "--num-choices", "1000", "--share", "0.1%", "--epsilon", "2") == 0
-    assert "you need 5.69 M reports" in capsys.readouterr().out
+    assert "you need 16.2 M reports" in capsys.readouterr().out
     assert run("--kind", "choice", "--num-choices", "1000", "--installs", "50000", "--epsilon", "2") == 0
-    assert "you will see answers above 1.1 % of installs" in capsys.readouterr().out
+    assert "you will see answers above 1.8 % of installs" in capsys.readouterr().out
 
 
 def test_the_table_holds_what_single_questions_answer(capsys) -> None:
@@ -91,6 +91,7 @@ def test_the_command_plans_a_registry(capsys) -> None:
         (("--installs", "9", "--epsilon", "1", "--share", "2"), "share must be above 0 and below 1, got 2"),
         (("--installs", "9", "--epsilon", "3", "--permanent", "2"), "at most epsilon_permanent=2, got 3"),
         (("--installs", "9", "--epsilon", "1", "--num-cohorts", "16", "--strings", "1024"), "strings must be below"),
+        (("--kind", "flag", "--installs", "9", "--epsilon", "1", "--values", "3"), "of a flag every row is tested"),
         (("--table", "--share", "0.1"), "--table is over shares and epsilons, got --share too"),
         (("--lifetime", "30"), "--lifetime needs a METRICS.TOML"),
         ((str(EXAMPLE),), "give --installs"),

@@ -129,6 +129,6 @@ def random_plan(rng: np.random.Generator, shape) -> Plan:
         installs=float(round(10 ** rng.uniform(5, 6.5))),
         power=float(rng.uniform(0.3, 0.95)),
         consent=float(rng.uniform(0.3, 1)),
-        values=int(rng.integers(1, 100)),
+        values=int(rng.integers(1, 100)) if shape.open_list else None,
     )
     return replace(plan, share=share_for(plan))

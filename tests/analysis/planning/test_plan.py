@@ -73,11 +73,12 @@ def test_twenty_random_settings_of_ten_thousand_tallies_each(figure) -> None:
 # --- against what is known ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("share", "epsilon", "reports"), [(0.01, 1, 289e3), (0.001, 1, 28.9e6), (0.001, 2, 5.68e6)])
+@pytest.mark.parametrize(("share", "epsilon", "reports"), [(0.01, 1, 826e3), (0.001, 1, 82.5e6), (0.001, 2, 16.2e6)])
 def test_reports_needed_to_see_a_small_share(share: float, epsilon: int, reports: float) -> None:
-    """Optimal unary encoding (Wang et al. 2017): (1.96 + 0.84)**2 4E/(E - 1)**2 / share**2 for 5 % and 80 % power."""
+    """Optimal unary encoding (Wang et al. 2017): (3.89 + 0.84)**2 4E/(E - 1)**2 / share**2 for 5 % over 1000 answers,
+    of which each is tested on one side, and 80 % power."""
     found = installs_for(plan(share=share, epsilon_one_report=F(epsilon), epsilon_permanent=F(2 * epsilon)))
-    assert found == pytest.approx(reports, rel=0.004)
+    assert found == pytest.approx(reports, rel=0.01)
 
 
 def test_fewer_than_ten_holders_are_never_promised_to_be_seen() -> None:
@@ -86,13 +87,13 @@ def test_fewer_than_ten_holders_are_never_promised_to_be_seen() -> None:
     assert power_of(replace(clear, installs=9_000)) == 0
 
 
-def test_fifty_thousand_reports_at_epsilon_2_show_shares_above_one_per_cent() -> None:
-    assert share_for(plan(installs=50_000)) == pytest.approx(0.0107, abs=0.0001)
+def test_fifty_thousand_reports_at_epsilon_2_show_shares_above_two_per_cent() -> None:
+    assert share_for(plan(installs=50_000)) == pytest.approx(0.0182, abs=0.0001)
 
 
 @pytest.mark.parametrize("unknown", ["installs", "share", "epsilon"])
 def test_each_unknown_is_solved_so_that_the_power_is_reached(unknown: str) -> None:
-    asked = plan(installs=200_000, share=0.004, power=0.9, values=50, consent=0.4)
+    asked = plan(installs=200_000, share=0.012, power=0.9, consent=0.4)
     match unknown:
         case "installs":
             solved = replace(asked, installs=installs_for(asked))

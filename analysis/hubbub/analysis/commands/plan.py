@@ -44,8 +44,8 @@ def add_plan(parser: ArgumentParser) -> None:
     parser.add_argument("--power", type=_share, help="how likely it shall be seen (default: 0.8)")
     parser.add_argument("--permanent", type=Fraction, help="epsilon_permanent (default: twice epsilon, at least 2)")
     parser.add_argument("--consent", type=_share, default=1.0, help="share of installs that agree (default: 1)")
-    parser.add_argument("--alpha", type=_share, default=0.05, help="of the test, two-sided (default: 0.05)")
-    parser.add_argument("--values", type=int, default=1, help="values looked at: the test is shared out over them")
+    parser.add_argument("--alpha", type=_share, default=0.05, help="chance that any detection is false (default: 0.05)")
+    parser.add_argument("--values", type=int, help="string: candidates listed, all tested (default: --strings)")
     parser.add_argument("--strings", type=int, default=0, help="different strings expected")
     for option in (option for name in KINDS for option in kind_of(name).plan_options):
         parser.add_argument(f"--{option.name.replace('_', '-')}", type=int, default=option.default, help=option.help)
@@ -217,7 +217,7 @@ def _plan_registry(arguments: Namespace) -> int:
             power=0.8 if arguments.power is None else arguments.power,
             consent=arguments.consent,
             alpha=arguments.alpha,
-            values=arguments.values,
+            values=arguments.values if metric.shape.open_list else None,
             strings=arguments.strings if metric.shape.open_list else 0,
             noise_given=metric.noise,
         )

@@ -10,7 +10,8 @@ import numpy as np
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import Cohort, finite_population
-from hubbub.analysis.estimation.intervals import exceeded_with, normal_interval, ratios, score_interval
+from hubbub.analysis.estimation.detection import Rule
+from hubbub.analysis.estimation.intervals import normal_interval, ratios, score_interval
 from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.estimation.shares import Shares, covariance_with, shares
 from hubbub.analysis.kinds.kind import Pools
@@ -54,7 +55,7 @@ def decode_answers(pools: Pools, questions: Questions, options: Options) -> Deco
     if questions.rest_is_absent:
         rows = _with_absent(rows, found, cohorts, finite, options)
     tests = max(1, sum(role == ANSWER for role in questions.roles))
-    floor = float(np.max(np.sqrt(found.variance.floor))) * exceeded_with(options.alpha / tests)
+    floor = float(np.max(np.sqrt(found.variance.floor))) * Rule(tests, options.alpha).deviations
     answered_only = options.exclude_absent and ABSENT in rows.roles
     if answered_only:
         rows = _among_answered(rows, found, cohorts, finite, options)

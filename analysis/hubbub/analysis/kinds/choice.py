@@ -62,5 +62,7 @@ CHOICE: Kind[Choice] = Kind(
     unit_variance=lambda shape, noise, share, strings: bit_variance(noise, share),
     planned=_planned,
     toml=lambda shape: f"choices = {json.dumps(list(shape.choices))}",
+    tested=lambda shape, candidates: len(shape.choices),
+    asked=lambda shape: 1.0,
     plan_options=(PlanOption("num_choices", 8, "choice (default: 8)"),),
 )

@@ -40,4 +40,5 @@ FLAG: Kind[Flag] = Kind(
     unit_variance=lambda shape, noise, share, strings: bit_variance(noise, share),
     planned=_planned,
     toml=lambda shape: "absent = false",
+    asked=lambda shape: 1.0,
 )

@@ -56,6 +56,8 @@ HISTOGRAM: Kind[Histogram] = Kind(
     unit_variance=_unit_variance,
     planned=_planned,
     toml=_toml,
+    tested=lambda shape, candidates: shape.num_buckets,
+    asked=lambda shape: shape.buckets_per_report / shape.num_buckets,
     plan_options=(
         PlanOption("num_buckets", 8, "histogram (default: 8)"),
         PlanOption("buckets_per_report", 2, "histogram (default: 2)"),

@@ -26,6 +26,7 @@ class Goal:
     """What a plan looks for, in words; `none` is the share at which nothing is there.
 
     `counts_holders` says that a share is one of installs: fewer than a few of them are never promised to be seen.
+    `sides` are those of the test (see `estimation.detection`).
     """
 
     what: str = "an answer"
@@ -33,6 +34,7 @@ class Goal:
     by: str = "an answer by its share"
     none: float = 0.0
     counts_holders: bool = True
+    sides: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +65,19 @@ class Kind(Generic[S]):
     times the variance of the estimated share of an answer that a share of n installs holds, beside so many strings.
     `planned` is the shape with given `plan_options`, `toml` its keys in a metrics.toml, `plan_problems` what is wrong
     with expecting so many strings, `plan_remarks` what else a planner should know.
+
+    What a plan must know of `decode`: `tested` is how many rows it tests, given so many candidates; `row_variance` is
+    the `unit_variance` of such a row, where a row is not one answer; `asked` the share of installs that are asked about
+    an answer, where the test is of their count of ones (binomial), and None where it is of a normal estimate.
     """
 
     decode: Callable[[Pools, Sequence[str], Options], Decoding]
     unit_variance: Callable[[S, Noise, float, int], float]
     planned: Callable[[Mapping[str, int], int], S]
     toml: Callable[[S], str]
+    tested: Callable[[S, int], int] = lambda shape, candidates: 1
+    row_variance: Callable[[S, Noise, float, int], float] | None = None
+    asked: Callable[[S], float] | None = None
     plan_options: tuple[PlanOption, ...] = ()
     plan_problems: Callable[[S, int], Iterable[str]] = lambda shape, strings: ()
     plan_remarks: Callable[[Sketch[S]], list[str]] = lambda sketch: []

@@ -93,5 +93,6 @@ MEAN: Kind[Mean] = Kind(
         by="a difference as a share of the range",
         none=0.5,
         counts_holders=False,
+        sides=2,
     ),
 )

@@ -12,7 +12,8 @@ from hubbub.analysis.arrays import Array
 from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import finite_population
-from hubbub.analysis.estimation.intervals import exceeded_with, normal_interval
+from hubbub.analysis.estimation.detection import Rule
+from hubbub.analysis.estimation.intervals import normal_interval
 from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.estimation.tree import Levels
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
@@ -102,11 +103,17 @@ def _rows(distribution: Distribution, unit: str, options: Options) -> Columns:
 
 
 def _cells(distribution: Distribution) -> list[tuple[float, float]]:
-    width = distribution.levels.branching
-    while width * distribution.levels.branching <= min(_MOST_ROWS, distribution.num_leaves):
-        width *= distribution.levels.branching
+    width = distribution.levels.branching ** _shown_level(distribution.levels.branching, distribution.num_leaves)
     edges = distribution.edges()[:: distribution.num_leaves // width]
     return [(float(a), float(b)) for a, b in pairwise(edges)]
+
+
+def _shown_level(branching: int, num_leaves: int) -> int:
+    """The finest level with at most 64 cells, or the first."""
+    level = 1
+    while branching ** (level + 1) <= min(_MOST_ROWS, num_leaves):
+        level += 1
+    return level
 
 
 def _absent(distribution: Distribution, options: Options) -> tuple[Array, Array, Array, Array]:
@@ -117,7 +124,7 @@ def _absent(distribution: Distribution, options: Options) -> tuple[Array, Array,
 
 def _floor(distribution: Distribution, tests: int, options: Options) -> float:
     """All cells of a level have the same noise but for the shares around them."""
-    return float(distribution.shares_if_empty(_cells(distribution)[:1])[0]) * exceeded_with(options.alpha / tests)
+    return float(distribution.shares_if_empty(_cells(distribution)[:1])[0]) * Rule(tests, options.alpha).deviations
 
 
 def _notes(levels: Levels) -> list[str]:
@@ -128,9 +135,17 @@ def _notes(levels: Levels) -> list[str]:
 
 
 def _unit_variance(shape: Range, noise: Noise, share: float, strings: int) -> float:
+    return _node_variance(shape, noise, share, shape.num_levels)
+
+
+def _row_variance(shape: Range, noise: Noise, share: float, strings: int) -> float:
+    return _node_variance(shape, noise, share, _shown_level(shape.branching, shape.num_leaves))
+
+
+def _node_variance(shape: Range, noise: Noise, share: float, level: int) -> float:
     levels = shape.num_levels
     own = levels * (bit_variance(noise, share) + share * (1 - share))
-    return own * tree_gain(shape.branching, levels) - share * (1 - share)
+    return own * tree_gain(shape.branching, levels, level) - share * (1 - share)
 
 
 def _planned(given: Mapping[str, int], strings: int) -> Range:
@@ -142,6 +157,8 @@ RANGE: Kind[Range] = Kind(
     unit_variance=_unit_variance,
     planned=_planned,
     toml=lambda shape: f"low = 0\nhigh = 1\nnum_leaves = {shape.num_leaves}\nbranching = {shape.branching}",
+    tested=lambda shape, candidates: shape.branching ** _shown_level(shape.branching, shape.num_leaves),
+    row_variance=_row_variance,
     plan_options=(
         PlanOption("num_leaves", 256, "range (default: 256)"),
         PlanOption("branching", 4, "range (default: 4)"),

@@ -121,6 +121,7 @@ STRING: Kind[String] = Kind(
     unit_variance=_unit_variance,
     planned=_planned,
     toml=_toml,
+    tested=lambda shape, candidates: candidates,
     plan_options=(
         PlanOption("num_bits", None, "string (default: 64)"),
         PlanOption("num_hashes", 1, "string (default: 1)"),

@@ -100,6 +100,6 @@ def what_would_change_it(plan: Plan) -> list[str]:
         more = replace(plan, consent=1.0)
         if installs_for(more) <= plan.installs:
             found.append("more consent")
-    if plan.values > 1:
-        found.append(f"looking at fewer than {plan.values:,} values")
+    if plan.shape.open_list and plan.rule.tests > 1:
+        found.append(f"looking at fewer than {plan.rule.tests:,} values")
     return found

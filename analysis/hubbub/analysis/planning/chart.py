@@ -58,6 +58,6 @@ def plan_chart(plan: Plan) -> Any:
     mark = point.mark_point(color=BLACK, size=90, filled=True, shape="diamond").encode(x="reports:Q", y="share:Q")
     title = alt.Title(
         f"What a {plan.shape.kind} shows",
-        subtitle=f"power {short_percent(plan.power)}, {plan.values} value(s); diamond: this plan",
+        subtitle=f"power {short_percent(plan.power)}, {plan.rule.tests} value(s); diamond: this plan",
     )
     return alt.layer(lines, mark).properties(width=440, height=280, title=title)

@@ -1,7 +1,7 @@
 """Planning: what will be seen with so many installs, and what must be collected to see so much. Pure numbers.
 
-An answer held by a share of the installs is *seen* when its estimate passes the line that noise alone would pass with
-probability alpha / 2, shared out over all values looked at (Bonferroni). Its standard error comes from the exact
+An answer held by a share of the installs is *seen* when `decode` detects it: by the rule of
+`hubbub.analysis.estimation.detection`, over all rows that `decode` tests. Its standard error comes from the exact
 channels that a registry with these epsilons would get, so the plan and the client cannot disagree. Every formula is of
 one epoch and checked against exact tallies (tests/analysis/planning/test_plan.py); docs/planning.md derives them.
 """
@@ -16,6 +16,7 @@ from math import inf, sqrt
 
 from scipy import stats
 
+from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.kinds import kind_of
 from hubbub.analysis.kinds.kind import Goal
 from hubbub.protocol import epsilon as eps
@@ -29,7 +30,11 @@ FEWEST_HOLDERS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One metric, one epoch. For a `mean`, `share` is a distance as a share of the range."""
+    """One metric, one epoch. For a `mean`, `share` is a distance as a share of the range.
+
+    `values` are the candidates of a string metric, all of which are tested; unless said, as many as the `strings`
+    expected.
+    """
 
     shape: Shape
     epsilon_one_report: Fraction
@@ -39,7 +44,7 @@ class Plan:
     power: float = 0.8
     consent: float = 1.0
     alpha: float = 0.05
-    values: int = 1
+    values: int | None = None
     strings: int = 0
     noise_given: Noise | None = None
 
@@ -62,8 +67,10 @@ class Plan:
             value = getattr(self, name)
             if not 0 < value < 1 and not (value == 1 and name in ("share", "consent")):
                 yield f"{name} must be above 0 and below 1, got {value:g}"
-        if self.values < 1:
+        if self.values is not None and self.values < 1:
             yield f"values must be at least 1, got {self.values}"
+        if self.values is not None and not self.shape.open_list:
+            yield f"values are the candidates of a string metric: of a {self.shape.kind} every row is tested"
         if self.strings < 0:
             yield f"strings must be at least 0, got {self.strings}"
         yield from kind_of(self.shape.kind).plan_problems(self.shape, self.strings)
@@ -79,12 +86,24 @@ class Plan:
     def std_error(self, share: float | None = None) -> float:
         """The predicted standard error of the estimate of an answer with this share."""
         held = self.share if share is None else share
-        return sqrt(unit_variance(self.shape, self.noise, held, self.strings) / self.reports)
+        kind = kind_of(self.shape.kind)
+        of_row = kind.row_variance or kind.unit_variance
+        return sqrt(of_row(self.shape, self.noise, held, self.strings) / self.reports)
+
+    @property
+    def rule(self) -> Rule:
+        """By which `decode` will detect it."""
+        candidates = max(1, self.strings) if self.values is None else self.values
+        return Rule(kind_of(self.shape.kind).tested(self.shape, candidates), self.alpha, self.goal.sides)
 
     @property
     def line(self) -> float:
         """The estimate from which an answer counts as seen."""
-        return float(stats.norm.isf(self.alpha / (2 * self.values))) * self.std_error(self.goal.none)
+        asked = kind_of(self.shape.kind).asked
+        if asked is None:
+            return self.rule.deviations * self.std_error(self.goal.none)
+        reports, p_star = self.reports * asked(self.shape), float(self.noise.p_star)
+        return (self.rule.ones(reports, p_star) / reports - p_star) / (float(self.noise.q_star) - p_star)
 
     @property
     def goal(self) -> Goal:
