@@ -22,11 +22,12 @@ from hubbub.collector.intake import Arrival
 from hubbub.collector.message_layout import Layout, Layouts, layout_of
 from hubbub.collector.storage.batch_ids import RECORD_CRC, BatchIds
 from hubbub.collector.storage.checkpoint import Checkpoint, MetricEpoch, Snapshot
+from hubbub.collector.storage.clock_guard import ClockGuard, steady_seconds
 from hubbub.collector.storage.counting import Bytes, Cells
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.kept_reports import check_can_keep, remove, shuffled, write_closed
 from hubbub.collector.storage.log import DISK_FULL, Cut, Damaged, DiskFull, Log, Position, Replay, sync_folder
-from hubbub.protocol.cadence import DAY, epoch_start
+from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.report import Block
@@ -54,11 +55,16 @@ class Store:
     """
 
     def __init__(
-        self, data_dir: DataDir, catalog: Catalog | None, clock: Callable[[], float], segment_bytes: int = 64 << 20
+        self,
+        data_dir: DataDir,
+        catalog: Catalog | None,
+        clock: Callable[[], float],
+        segment_bytes: int = 64 << 20,
+        steady: Callable[[], float] = steady_seconds,
+        accept_clock: bool = False,
     ) -> None:
         self.data_dir = data_dir
         self._metrics = () if catalog is None else catalog.metrics
-        self._clock = clock
         check_can_keep(self._metrics)
         self.checkpoint = Checkpoint(data_dir.database)
         if catalog is not None:
@@ -72,6 +78,7 @@ class Store:
             self.batch_ids.load(records)
         self.sealed: dict[str, int] = dict(saved.sealed)
         self.day = saved.day
+        self.clock = ClockGuard(clock, steady, saved.day)
         self.sync_seconds = 0.0
         self._retention_days = saved.retention_days
         self._sweeping = True  # for what closed while nobody was running
@@ -88,6 +95,8 @@ class Store:
             self._log = Log(data_dir.log, end.segment + 1, segment_bytes, end.offset)
             self.checkpoint.mark_running()
             sync_folder(data_dir.path)  # the checkpoint's own name
+            if accept_clock or data_dir.clock_accepted.exists():
+                self._accept_clock(clock())
             self.seal()
 
     # -- counting
@@ -214,15 +223,17 @@ class Store:
     def seal(self) -> list[MetricEpoch]:
         """Close epochs whose grace has passed, forget counts whose retention has. Returns which counts went.
 
+        Neither is done while the clock is in doubt.
+
         Ids of closed epochs go too, a few buckets at each call. Nothing of a closed epoch is accepted again, even if
         the clock is set back or the grace is raised: that it closed is saved.
         """
         purged: list[MetricEpoch] = []
-        day = day_of(self._clock())
-        if day > self.day:
-            self.day, self._sweeping, self._new_day = day, True, True
+        now = self._look_at_the_clock()
+        if now is not None and day_of(now) > self.day:
+            self.day, self._sweeping, self._new_day = day_of(now), True, True
             for metric in self._metrics:
-                closed = sealed_through(metric, self._clock())
+                closed = sealed_through(metric, now)
                 self.sealed[metric.metric_hash] = max(closed, self.sealed.get(metric.metric_hash, closed))
             purged = [key for key in self.cells if self._past_retention(key)]
             for key in purged:
@@ -232,6 +243,28 @@ class Store:
         if self._sweeping:
             self._sweeping = not self.batch_ids.sweep(self.day, _SWEEP_BUCKETS)
         return purged
+
+    def _accept_clock(self, now: float) -> None:
+        """The operator says that it is right. If days were counted that have not come yet, they are still to come.
+
+        What was closed up to now stays closed, for the ids that tell duplicates are gone; later epochs are open again.
+        """
+        self.data_dir.clock_accepted.unlink(missing_ok=True)
+        self.clock.accept()
+        if day_of(now) < self.day:
+            self.day, self._new_day = day_of(now), True
+            for metric in self._metrics:
+                known = self.sealed.get(metric.metric_hash, -1)
+                self.sealed[metric.metric_hash] = min(known, epoch_of(metric.every, now))
+
+    def _look_at_the_clock(self) -> float | None:
+        """The time if it is to be believed, by itself or because the operator says so."""
+        now = self.clock.look()
+        if now is None and self.data_dir.clock_accepted.exists():
+            self.data_dir.clock_accepted.unlink()
+            self.clock.accept()
+            now = self.clock.look()
+        return now
 
     def _past_retention(self, key: MetricEpoch) -> bool:
         metric_hash, epoch = key
