@@ -1,4 +1,4 @@
-"""The collector's commands: collect, token, backup, restore, clock."""
+"""The collector's commands: collect, token, backup, restore, clock, purge."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hubbub.collector.http.tokens import ROLES, new_token
 from hubbub.collector.serve import check_aiohttp, serve, tls_context
 from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, read_settings
 from hubbub.collector.storage.backup import backup, restore
+from hubbub.collector.storage.purge import list_purged, restore_purged
 from hubbub.protocol.invalid import Invalid, plural
 
 
@@ -81,6 +82,30 @@ def run_clock(arguments: Namespace) -> int:
         raise Invalid([f"data must be the directory of a collector, got {data}, which has no store.sqlite"])
     (data / "clock-accepted").touch(mode=0o600)
     print(f"{data}: the clock is accepted within a second, or at the next start")
+    return 0
+
+
+def add_purge(parser: ArgumentParser) -> None:
+    parser.epilog = "example:\n  hubbub purge restore --data /var/lib/hubbub --metric language"
+    parser.add_argument("action", choices=["list", "restore"], help="show what can be had back, or put it back")
+    parser.add_argument("--data", metavar="DIR", required=True, help="the directory of a collector that is not running")
+    parser.add_argument("--metric", metavar="NAME", help="restore only this one")
+
+
+def run_purge(arguments: Namespace) -> int:
+    data = Path(arguments.data)
+    if arguments.action == "list":
+        found = list_purged(data)
+        for item in found:
+            left = plural(item.days_left, "day")
+            print(f"{item.metric}  {item.epoch}  {plural(item.reports, 'report')}, deleted for good in {left}")
+        print(f"{data}: {plural(len(found), 'purged epoch')}")
+        return 0
+    found = restore_purged(data, arguments.metric)
+    reports = sum(item.reports for item in found)
+    print(f"{data}: {plural(len(found), 'epoch')} restored, {plural(reports, 'report')}")
+    print("Before the next start, see that the clock and the retention of these metrics are right: what is still past")
+    print("its retention is purged again.")
     return 0
 
 

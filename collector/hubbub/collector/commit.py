@@ -24,13 +24,12 @@ from hubbub.collector.settings import Settings
 from hubbub.collector.storage.checkpoint import MetricEpoch, Snapshot
 from hubbub.collector.storage.clock_guard import Belief
 from hubbub.collector.storage.log import DiskFull
-from hubbub.collector.storage.store import Store, Verdict
+from hubbub.collector.storage.store import TRY_AGAIN, Store, Verdict
 from hubbub.protocol.refusal import Refused
 
 _GROUP_BYTES = 8 << 20
 _TICK_SECONDS = 0.5
 CLOCK_NOT_BELIEVED = "the clock here jumped and is not believed; see the collector's log, and `hubbub clock accept`"
-_TRY_AGAIN = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
 
 Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]
 Call = Callable[[], None]
@@ -276,7 +275,7 @@ class Committer:
         if error is None:
             self._store.saved(snapshot)
             return
-        if not isinstance(error, sqlite3.Error) or error.sqlite_errorcode & 0xFF not in _TRY_AGAIN:
+        if not isinstance(error, sqlite3.Error) or error.sqlite_errorcode & 0xFF not in TRY_AGAIN:
             raise error
         self._store.not_saved(snapshot)
         self._loop.call_soon_threadsafe(self._events.not_saved, error)
