@@ -22,6 +22,7 @@ WHY_REFUSED = {
     "rate-limited": "too many from one sender",
     "queue-full": "more than could be written at once",
     "storage-full": "the disk is nearly full",
+    "clock-not-believed": "the collector's clock jumped; see its log, and `hubbub clock accept`",
     "draining": "the collector was stopping",
     "internal": "an error of the collector itself; its log says where",
 }

@@ -21,6 +21,7 @@ Reason = Literal[
     "rate-limited",
     "queue-full",
     "draining",
+    "clock-not-believed",
     "storage-full",
 ]
 
@@ -42,11 +43,20 @@ STATUS: dict[str, int] = {
     "rate-limited": 429,
     "queue-full": 429,
     "draining": 503,
+    "clock-not-believed": 503,
     "storage-full": 507,
 }
 
 LATER: frozenset[str] = frozenset(
-    {"epoch-in-future", "metric-unknown", "rate-limited", "queue-full", "draining", "storage-full"}
+    {
+        "epoch-in-future",
+        "metric-unknown",
+        "rate-limited",
+        "queue-full",
+        "draining",
+        "clock-not-believed",
+        "storage-full",
+    }
 )
 """Reasons to keep a batch and try again."""
 

@@ -77,11 +77,15 @@ def last_epoch(metric: Metric) -> int:
     return epoch_of(metric.every, expires.timestamp())
 
 
-def check_epoch(metric: Definition, epoch: int, now: float, sealed: Mapping[str, int]) -> None:
-    """Refuse a report of an epoch that is closed or has not begun. `sealed` has the newest closed epoch by hash."""
+def check_epoch(metric: Definition, epoch: int, now: float, sealed: Mapping[str, int], day: int | None = None) -> None:
+    """Refuse a report of an epoch that is closed or has not begun. `sealed` has the newest closed epoch by hash.
+
+    `day` is the last one on which the clock was known to be right: a report is not called too old by a later one.
+    """
     assert isinstance(metric, Metric)
     current = epoch_of(metric.every, now)
-    oldest = max(current - metric.grace, sealed.get(metric.metric_hash, -1) + 1)
+    known = current if day is None else epoch_of(metric.every, min(now, day * DAY))
+    oldest = max(known - metric.grace, sealed.get(metric.metric_hash, -1) + 1)
     if epoch < oldest:
         raise Refused(
             "epoch-closed",

@@ -1,4 +1,4 @@
-"""The collector's commands: collect, token, backup, restore."""
+"""The collector's commands: collect, token, backup, restore, clock, purge."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hubbub.collector.serve import serve
 from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, read_settings, unknown_variables
 from hubbub.collector.start_check import check_start
 from hubbub.collector.storage.backup import backup, restore
+from hubbub.collector.storage.purge import list_purged, restore_purged
 from hubbub.protocol.invalid import Invalid, plural
 
 
@@ -29,6 +30,7 @@ def add_collect(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--check", action="store_true", help="check settings, registries, certificate, port and directory, then exit"
     )
+    parser.add_argument("--accept-clock", action="store_true", help="the clock is right, whatever the last stop says")
 
 
 def run_collect(arguments: Namespace) -> int:
@@ -40,7 +42,7 @@ def run_collect(arguments: Namespace) -> int:
     if arguments.check:
         print("\n".join(check_start(settings)))
         return 0
-    return serve(settings, say=_print_now, on_terminal=sys.stdout.isatty())
+    return serve(settings, say=_print_now, accept_clock=arguments.accept_clock, on_terminal=sys.stdout.isatty())
 
 
 def _print_now(line: str) -> None:
@@ -68,6 +70,45 @@ def add_restore(parser: ArgumentParser) -> None:
 def run_restore(arguments: Namespace) -> int:
     reports = restore(Path(arguments.backup), Path(arguments.data))
     print(f"{arguments.data}: {plural(reports, 'report')}")
+    return 0
+
+
+def add_clock(parser: ArgumentParser) -> None:
+    parser.epilog = "example:\n  hubbub clock accept --data /var/lib/hubbub"
+    parser.add_argument("action", choices=["accept"], help="say that the clock is right, though it jumped")
+    parser.add_argument("--data", metavar="DIR", required=True, help="a collector's directory; it may be running")
+
+
+def run_clock(arguments: Namespace) -> int:
+    data = Path(arguments.data)
+    if not (data / "store.sqlite").exists():
+        raise Invalid([f"data must be the directory of a collector, got {data}, which has no store.sqlite"])
+    (data / "clock-accepted").touch(mode=0o600)
+    print(f"{data}: the clock is accepted within a second, or at the next start")
+    return 0
+
+
+def add_purge(parser: ArgumentParser) -> None:
+    parser.epilog = "example:\n  hubbub purge restore --data /var/lib/hubbub --metric language"
+    parser.add_argument("action", choices=["list", "restore"], help="show what can be had back, or put it back")
+    parser.add_argument("--data", metavar="DIR", required=True, help="the directory of a collector that is not running")
+    parser.add_argument("--metric", metavar="NAME", help="restore only this one")
+
+
+def run_purge(arguments: Namespace) -> int:
+    data = Path(arguments.data)
+    if arguments.action == "list":
+        found = list_purged(data)
+        for item in found:
+            left = plural(item.days_left, "day")
+            print(f"{item.metric}  {item.epoch}  {plural(item.reports, 'report')}, deleted for good in {left}")
+        print(f"{data}: {plural(len(found), 'purged epoch')}")
+        return 0
+    found = restore_purged(data, arguments.metric)
+    reports = sum(item.reports for item in found)
+    print(f"{data}: {plural(len(found), 'epoch')} restored, {plural(reports, 'report')}")
+    print("Before the next start, see that the clock and the retention of these metrics are right: what is still past")
+    print("its retention is purged again.")
     return 0
 
 

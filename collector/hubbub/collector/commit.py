@@ -22,13 +22,14 @@ from hubbub.collector.intake import Arrival
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.settings import Settings
 from hubbub.collector.storage.checkpoint import MetricEpoch, Snapshot
+from hubbub.collector.storage.clock_guard import Belief
 from hubbub.collector.storage.log import DiskFull
-from hubbub.collector.storage.store import Store, Verdict
+from hubbub.collector.storage.store import TRY_AGAIN, Store, Verdict
 from hubbub.protocol.refusal import Refused
 
 _GROUP_BYTES = 8 << 20
 _TICK_SECONDS = 0.5
-_TRY_AGAIN = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
+CLOCK_NOT_BELIEVED = "the clock here jumped and is not believed; see the collector's log, and `hubbub clock accept`"
 
 Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]
 Call = Callable[[], None]
@@ -50,6 +51,9 @@ class Events(Protocol):
     def disk_low(self, low: bool, min_free_bytes: int) -> None:
         """The disk is nearly full, or has room again."""
 
+    def clock_changed(self, belief: Belief) -> None:
+        """The clock jumped, or is in step again."""
+
 
 class Committer:
     """Between the event loop, where batches arrive, and the store, where they count."""
@@ -67,6 +71,7 @@ class Committer:
         self._waiting_bytes = 0
         self._free_bytes = store.data_dir.free_bytes()
         self._was_low = False
+        self._belief = Belief.IN_STEP
         self._failure: BaseException | None = None
         self._running = True
         self._saver: threading.Thread | None = None
@@ -83,6 +88,8 @@ class Committer:
             raise _store_failed()
         if self.disk_low:
             raise Refused("storage-full", "the disk is nearly full")
+        if not self._store.clock.accepts:
+            raise Refused("clock-not-believed", CLOCK_NOT_BELIEVED)
         if (
             self._waiting >= self._settings.max_queue_batches
             or self._waiting_bytes + size > self._settings.max_queue_bytes
@@ -115,6 +122,10 @@ class Committer:
     @property
     def disk_low(self) -> bool:
         return self._free_bytes < self._settings.min_free_bytes
+
+    @property
+    def clock_accepts(self) -> bool:
+        return self._store.clock.accepts
 
     def gauges(self) -> dict[str, float]:
         return {
@@ -173,6 +184,9 @@ class Committer:
         purged = self._store.seal()
         if purged:
             self._loop.call_soon_threadsafe(self._events.purged, purged)
+        if self._store.clock.belief is not self._belief:
+            self._belief = self._store.clock.belief
+            self._loop.call_soon_threadsafe(self._events.clock_changed, self._belief)
         self._check_disk()
         self._save_if_due()
 
@@ -261,7 +275,7 @@ class Committer:
         if error is None:
             self._store.saved(snapshot)
             return
-        if not isinstance(error, sqlite3.Error) or error.sqlite_errorcode & 0xFF not in _TRY_AGAIN:
+        if not isinstance(error, sqlite3.Error) or error.sqlite_errorcode & 0xFF not in TRY_AGAIN:
             raise error
         self._store.not_saved(snapshot)
         self._loop.call_soon_threadsafe(self._events.not_saved, error)

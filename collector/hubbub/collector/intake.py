@@ -30,12 +30,22 @@ class Arrival:
 
 
 class Intake:
-    """Reads bodies under a catalogue. `sealed` is the store's record of closed epochs, only read here."""
+    """Reads bodies under a catalogue. `sealed` is the store's record of closed epochs, only read here.
 
-    def __init__(self, catalog: Catalog, clock: Callable[[], float], sealed: Mapping[str, int]) -> None:
+    `day` tells the last day on which the clock was known to be right; without it the clock is always believed.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        clock: Callable[[], float],
+        sealed: Mapping[str, int],
+        day: Callable[[], int] | None = None,
+    ) -> None:
         self._catalog = catalog
         self._clock = clock
         self._sealed = sealed
+        self._day = day
         self._layouts = Layouts()
 
     def read(self, body: bytes, content_type: str, relayed: bool) -> Arrival:
@@ -60,7 +70,7 @@ class Intake:
         return self._admit(message, unpack(message, self._catalog.by_short_hash, check_block), relayed)
 
     def _admit(self, message: bytes, batch: Batch, relayed: bool) -> Arrival:
-        now = self._clock()
+        now, day = self._clock(), None if self._day is None else self._day()
         closes = []
         for block in batch.blocks:
             if block.count > 1 and not relayed:
@@ -69,7 +79,7 @@ class Intake:
                     f"metric {block.metric.name}: an install sends at most one report an epoch, got {block.count} "
                     f"for epoch {block.epoch}; gateways use /v1/relay",
                 )
-            check_epoch(block.metric, block.epoch, now, self._sealed)
+            check_epoch(block.metric, block.epoch, now, self._sealed, day)
             assert isinstance(block.metric, Metric)
             closes.append(closing_day(block.metric, block.epoch))
         layout = layout_of(batch, min(closes))

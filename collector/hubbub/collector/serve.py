@@ -29,6 +29,7 @@ from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.settings import Settings
 from hubbub.collector.storage.checkpoint import MetricEpoch
+from hubbub.collector.storage.clock_guard import Belief
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.log import Damaged, DiskFull
 from hubbub.collector.storage.store import Store
@@ -44,6 +45,7 @@ def serve(
     say: Callable[[str], None] = print,
     clock: Callable[[], float] = time.time,
     *,
+    accept_clock: bool = False,
     on_terminal: bool = False,
 ) -> int:
     """Run a collector until it is told to stop. Raises `Invalid` or OSError at once if it cannot start.
@@ -56,7 +58,7 @@ def serve(
     data_dir = DataDir(settings.data)
     try:
         try:
-            store = Store(data_dir, catalog, clock, settings.segment_bytes)
+            store = Store(data_dir, catalog, clock, settings.segment_bytes, accept_clock=accept_clock)
         except Damaged as error:
             raise Invalid([f"the data directory is damaged; restore a backup. {error}"]) from None
         except DiskFull as error:
@@ -105,7 +107,7 @@ async def _serve(
         settings,
         catalog.registry,
         store,
-        Intake(catalog, clock, store.sealed),
+        Intake(catalog, clock, store.sealed, lambda: store.day),
         committer,
         Limits(settings.sender_rate, settings.sender_burst, time.monotonic),
         tokens,
@@ -168,6 +170,18 @@ class _Events:
 
     def not_saved(self, error: BaseException) -> None:
         self._operator_log.warning("the checkpoint could not be written and will be tried again", error=str(error))
+
+    def clock_changed(self, belief: Belief) -> None:
+        match belief:
+            case Belief.NOT_BELIEVED:
+                self._operator_log.error(
+                    "the clock is not believed: it jumped by more than an hour, or is more than a day behind the last "
+                    "start; batches are refused, nothing is closed or deleted. If it is right: hubbub clock accept"
+                )
+            case Belief.UNPROVED:
+                self._operator_log.info("the clock has moved on since the last stop; closing and deleting wait an hour")
+            case Belief.IN_STEP:
+                self._operator_log.info("the clock is believed")
 
     def disk_low(self, low: bool, min_free_bytes: int) -> None:
         if low:

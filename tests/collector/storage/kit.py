@@ -28,16 +28,20 @@ class Place:
         self.path = path
         self.toml = toml
         self.now = NOW
+        self.steady: Callable[[], float] | None = None  # unless a test has its own, time really passes as `now` says
 
     @contextmanager
-    def open(self, save: bool = True, segment_bytes: int = 64 << 20) -> Iterator[tuple[Store, Take, Registry]]:
+    def open(
+        self, save: bool = True, segment_bytes: int = 64 << 20, accept_clock: bool = True
+    ) -> Iterator[tuple[Store, Take, Registry]]:
         """A store at work, a function that commits one message to it, and the registry."""
         registry = Registry.parse(self.toml)
         catalog = Catalog(registry)
         data_dir = DataDir(self.path)
         try:
-            store = Store(data_dir, catalog, lambda: self.now, segment_bytes)
-            intake = Intake(catalog, lambda: self.now, store.sealed)
+            steady = self.steady or (lambda: self.now)
+            store = Store(data_dir, catalog, lambda: self.now, segment_bytes, steady, accept_clock)
+            intake = Intake(catalog, lambda: self.now, store.sealed, lambda: store.day)
             try:
                 yield store, lambda message: store.commit([intake.read(message, MEDIA_TYPE, True)])[0], registry
                 if save:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 from aiohttp import HttpVersion11, web
 
-from hubbub.collector.commit import Committer
+from hubbub.collector.commit import CLOCK_NOT_BELIEVED, Committer
 from hubbub.collector.export import select, tallies
 from hubbub.collector.http.acknowledgement import Acknowledgements
 from hubbub.collector.http.acknowledgement import body as acknowledgement_body
@@ -252,6 +252,8 @@ class App:
             raise Problem(503, "Not ready", "the collector is stopping")
         if self._committer.disk_low:
             raise Problem(503, "Not ready", "the disk is nearly full")
+        if not self._committer.clock_accepts:
+            raise Problem(503, "Not ready", CLOCK_NOT_BELIEVED)
         return web.Response(text="ready\n")
 
     # -- saying no

@@ -34,16 +34,21 @@ create table metrics (metric_hash text primary key, definition text, grace integ
                       sealed_through integer, crc integer) strict;
 create table counts (metric_hash text, epoch integer, num_reports blob, bit_counts blob, crc integer,
                      primary key (metric_hash, epoch)) strict;
+create table purged (metric_hash text, epoch integer, num_reports blob, bit_counts blob, day integer, crc integer,
+                     primary key (metric_hash, epoch)) strict;
 create table ids (closes integer, records blob, crc integer) strict;
 create index ids_by_day on ids (closes);
 create table kept (metric_hash text, epoch integer, cohorts blob, vectors blob, crc integer) strict;
 create index kept_by_epoch on kept (metric_hash, epoch);
 {TOTALS_SCHEMA}
 """
-_TABLES = ("state", "metrics", "counts", "ids", "kept")
+_TABLES = ("state", "metrics", "counts", "purged", "ids", "kept")
 _NAMES = "select type, name, tbl_name, sql from sqlite_master order by name"
 _COUNTS = np.dtype("<i8")
 _ID_AND_CRC = ID_BYTES + CRC_BYTES
+RECOVERABLE_DAYS = 7  # how long purged counts can be had back
+_BUSY_MILLISECONDS = 2000  # how long a save waits for somebody who reads the file; it is tried again later
+_KEY = "metric_hash = ? and epoch = ?"
 _LONGEST_EPOCH_DAYS = {"day": 1, "week": 7, "month": 31, "once": 31}
 
 MetricEpoch = tuple[str, int]
@@ -59,7 +64,7 @@ class Snapshot:
     ids: tuple[bytes, ...]
     sealed: Mapping[str, int]
     reports_to_keep: tuple[tuple[str, int, bytes, bytes], ...]
-    purged: tuple[MetricEpoch, ...]
+    purged: Mapping[MetricEpoch, Cells]
     clean: bool = False  # nothing will follow: the collector stops
 
 
@@ -153,7 +158,7 @@ class Checkpoint:
     def load(self) -> SavedState:
         ((_, segment, offset, day, clean),) = self._rows("state")
         rows = list(self._rows("metrics"))
-        definitions = {row[0]: Definition.from_json(json.loads(row[1])) for row in rows}
+        definitions = self._definitions()
         return SavedState(
             position=Position(segment, offset),
             day=day,
@@ -178,7 +183,7 @@ class Checkpoint:
 
     def _save_counts(self, snapshot: Snapshot) -> None:
         for key in (*snapshot.cells, *snapshot.purged):
-            self._checked.delete("counts", "metric_hash = ? and epoch = ?", key)
+            self._checked.delete("counts", _KEY, key)
         self._checked.insert(
             "counts",
             ((*key, _blob_of(cells.num_reports), _blob_of(cells.bit_counts)) for key, cells in snapshot.cells.items()),
@@ -187,11 +192,46 @@ class Checkpoint:
         self._checked.delete("ids", "closes <= ?", [snapshot.day])
         self._checked.insert("kept", snapshot.reports_to_keep)
         for key in snapshot.purged:
-            self._checked.delete("kept", "metric_hash = ? and epoch = ?", key)
+            self._checked.delete("kept", _KEY, key)
+        self._save_purged(snapshot)
         for row in list(self._rows("metrics")):
             sealed = snapshot.sealed.get(row[0], row[4])
             if sealed != row[4]:
                 self._replace_metric((*row[:4], sealed))
+
+    def _save_purged(self, snapshot: Snapshot) -> None:
+        """Purged counts stay for a while, out of the way. What has been here long enough goes for good."""
+        before = self.purged()
+        for key, cells in snapshot.purged.items():
+            if key in before:
+                cells = cells + before[key][0]
+                self._checked.delete("purged", _KEY, key)
+            row = (*key, _blob_of(cells.num_reports), _blob_of(cells.bit_counts), snapshot.day)
+            self._checked.insert("purged", [row])
+        self._checked.delete("purged", "day + ? <= ?", [RECOVERABLE_DAYS, snapshot.day])
+
+    def purged(self) -> dict[MetricEpoch, tuple[Cells, int]]:
+        """Counts that were purged and can still be had back, each with the day on which it was."""
+        rows = list(self._rows("purged"))
+        definitions = self._definitions() if rows else {}
+        return {
+            (metric_hash, epoch): (Cells(definitions[metric_hash], _counts_of(num_reports), _counts_of(bits)), day)
+            for metric_hash, epoch, num_reports, bits, day in rows
+        }
+
+    def restore_purged(self, keys: Iterable[MetricEpoch]) -> None:
+        """Make purged counts counts again."""
+        with self._transaction():
+            purged = self.purged()
+            counted = self.load().cells
+            for key in keys:
+                cells = purged[key][0] + counted[key] if key in counted else purged[key][0]
+                self._checked.delete("purged", _KEY, key)
+                self._checked.delete("counts", _KEY, key)
+                self._checked.insert("counts", [(*key, _blob_of(cells.num_reports), _blob_of(cells.bit_counts))])
+
+    def _definitions(self) -> dict[str, Definition]:
+        return {row[0]: Definition.from_json(json.loads(row[1])) for row in self._rows("metrics")}
 
     def _replace_metric(self, row: Row) -> None:
         self._checked.delete("metrics", "metric_hash = ?", row[:1])
@@ -206,6 +246,7 @@ class Checkpoint:
         with self._transaction():
             ((*state, _),) = self._rows("state")
             self._replace_state((*state, 0))
+        self._db.execute(f"pragma busy_timeout = {_BUSY_MILLISECONDS}")
 
     def _replace_state(self, row: Row) -> None:
         self._checked.delete("state", "one = 1", [])
@@ -221,7 +262,7 @@ class Checkpoint:
 
     def drop_kept(self, key: MetricEpoch) -> None:
         with self._transaction():
-            self._checked.delete("kept", "metric_hash = ? and epoch = ?", key)
+            self._checked.delete("kept", _KEY, key)
 
     def _transaction(self) -> _Transaction:
         return _Transaction(self._db)

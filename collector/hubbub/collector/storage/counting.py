@@ -86,6 +86,9 @@ class Cells:
         self.num_reports[level] += len(rows)
         self.bit_counts[start : start + width] += _count_all(rows, width)
 
+    def __add__(self, other: Cells) -> Cells:
+        return Cells(self.metric, self.num_reports + other.num_reports, self.bit_counts + other.bit_counts)
+
     def copy(self) -> Cells:
         return Cells(self.metric, self.num_reports.copy(), self.bit_counts.copy())
 

@@ -5,6 +5,7 @@
     store.sqlite     the checkpoint: counters, batch ids, log position
     log/             segments not yet in the checkpoint
     reports/         Parquet files of the metrics with keep_reports = true
+    clock-accepted   there for a moment, after `hubbub clock accept`
 
 Directories are 0700, files 0600.
 """
@@ -51,6 +52,10 @@ class DataDir:
     @property
     def reports(self) -> Path:
         return self.path / "reports"
+
+    @property
+    def clock_accepted(self) -> Path:
+        return self.path / "clock-accepted"
 
     def free_bytes(self) -> int:
         stats = os.statvfs(self.path)

@@ -11,6 +11,7 @@ together: a restart loads one checkpoint and replays what the log has behind tha
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from time import perf_counter
@@ -22,16 +23,18 @@ from hubbub.collector.intake import Arrival
 from hubbub.collector.message_layout import Layout, Layouts, layout_of
 from hubbub.collector.storage.batch_ids import RECORD_CRC, BatchIds
 from hubbub.collector.storage.checkpoint import Checkpoint, MetricEpoch, Snapshot
+from hubbub.collector.storage.clock_guard import ClockGuard, steady_seconds
 from hubbub.collector.storage.counting import Bytes, Cells
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.kept_reports import check_can_keep, remove, shuffled, write_closed
 from hubbub.collector.storage.log import DISK_FULL, Cut, Damaged, DiskFull, Log, Position, Replay, sync_folder
-from hubbub.protocol.cadence import DAY, epoch_start
+from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.report import Block
 from hubbub.protocol.wire import unpack
 
+TRY_AGAIN = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
 _FOLD_BYTES = 2 << 20
 _FOLD_REPORTS = 1 << 16  # enough to make the cost of a fold small, few enough for the processor's cache
 _SWEEP_BUCKETS = 200
@@ -54,11 +57,16 @@ class Store:
     """
 
     def __init__(
-        self, data_dir: DataDir, catalog: Catalog | None, clock: Callable[[], float], segment_bytes: int = 64 << 20
+        self,
+        data_dir: DataDir,
+        catalog: Catalog | None,
+        clock: Callable[[], float],
+        segment_bytes: int = 64 << 20,
+        steady: Callable[[], float] = steady_seconds,
+        accept_clock: bool = False,
     ) -> None:
         self.data_dir = data_dir
         self._metrics = () if catalog is None else catalog.metrics
-        self._clock = clock
         check_can_keep(self._metrics)
         self.checkpoint = Checkpoint(data_dir.database)
         if catalog is not None:
@@ -72,6 +80,7 @@ class Store:
             self.batch_ids.load(records)
         self.sealed: dict[str, int] = dict(saved.sealed)
         self.day = saved.day
+        self.clock = ClockGuard(clock, steady, saved.day)
         self.sync_seconds = 0.0
         self._retention_days = saved.retention_days
         self._sweeping = True  # for what closed while nobody was running
@@ -80,7 +89,9 @@ class Store:
         self._dirty: set[MetricEpoch] = set()
         self._new_ids: list[bytes] = []
         self._reports_to_keep: list[tuple[str, int, bytes, bytes]] = []
-        self._purged: list[MetricEpoch] = []
+        self._purged: dict[MetricEpoch, Cells] = {}
+        self._purge_due = True  # also at each start: a retention may have been shortened
+        self._untold: list[MetricEpoch] = []
         self._new_day = False  # whether a new day has begun that no checkpoint knows of
         self.cut: Cut | None = None  # what was dropped from the end of the log
         end = self._replay(saved.position, catalog is not None, saved.clean)
@@ -88,7 +99,9 @@ class Store:
             self._log = Log(data_dir.log, end.segment + 1, segment_bytes, end.offset)
             self.checkpoint.mark_running()
             sync_folder(data_dir.path)  # the checkpoint's own name
-            self.seal()
+            if accept_clock or data_dir.clock_accepted.exists():
+                self._accept_clock(clock())
+            self._untold = self.seal()
 
     # -- counting
 
@@ -181,10 +194,10 @@ class Store:
             ids=tuple(self._new_ids),
             sealed=dict(self.sealed),
             reports_to_keep=tuple(self._reports_to_keep),
-            purged=tuple(self._purged),
+            purged=dict(self._purged),
             clean=last,
         )
-        self._dirty, self._new_ids, self._reports_to_keep, self._purged = set(), [], [], []
+        self._dirty, self._new_ids, self._reports_to_keep, self._purged = set(), [], [], {}
         self._new_day = False
         return snapshot
 
@@ -196,6 +209,9 @@ class Store:
         except OSError as error:
             if error.errno not in DISK_FULL:
                 raise  # else what is to be kept stays in the checkpoint until there is room
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in TRY_AGAIN:
+                raise  # else it stays there until nobody reads the file; the checkpoint itself has been saved
         for metric_hash, epoch in snapshot.purged:
             remove(self.data_dir.reports, self.definitions[metric_hash], epoch)
 
@@ -206,7 +222,7 @@ class Store:
         self._dirty |= snapshot.cells.keys() & self.cells.keys()
         self._new_ids = [*snapshot.ids, *self._new_ids]
         self._reports_to_keep = [*snapshot.reports_to_keep, *self._reports_to_keep]
-        self._purged = [*snapshot.purged, *self._purged]
+        self._purged = {**snapshot.purged, **self._purged}
         self._new_day = True
 
     # -- time
@@ -214,29 +230,60 @@ class Store:
     def seal(self) -> list[MetricEpoch]:
         """Close epochs whose grace has passed, forget counts whose retention has. Returns which counts went.
 
+        Neither is done while the clock is in doubt.
+
         Ids of closed epochs go too, a few buckets at each call. Nothing of a closed epoch is accepted again, even if
         the clock is set back or the grace is raised: that it closed is saved.
         """
-        purged: list[MetricEpoch] = []
-        day = day_of(self._clock())
-        if day > self.day:
-            self.day, self._sweeping, self._new_day = day, True, True
+        purged, self._untold = self._untold, []
+        now = self._look_at_the_clock()
+        if now is not None and day_of(now) > self.day:
+            self.day, self._sweeping, self._new_day = day_of(now), True, True
             for metric in self._metrics:
-                closed = sealed_through(metric, self._clock())
+                closed = sealed_through(metric, now)
                 self.sealed[metric.metric_hash] = max(closed, self.sealed.get(metric.metric_hash, closed))
-            purged = [key for key in self.cells if self._past_retention(key)]
-            for key in purged:
-                del self.cells[key]
-                self._dirty.discard(key)
-            self._purged += purged
+            self._purge_due = True
+        if now is not None and self._purge_due:
+            self._purge_due = False
+            purged = [*purged, *self._purge(day_of(now))]
         if self._sweeping:
             self._sweeping = not self.batch_ids.sweep(self.day, _SWEEP_BUCKETS)
         return purged
 
-    def _past_retention(self, key: MetricEpoch) -> bool:
+    def _accept_clock(self, now: float) -> None:
+        """The operator says that it is right. If days were counted that have not come yet, they are still to come.
+
+        What was closed up to now stays closed, for the ids that tell duplicates are gone; later epochs are open again.
+        """
+        self.data_dir.clock_accepted.unlink(missing_ok=True)
+        self.clock.accept()
+        if day_of(now) < self.day:
+            self.day, self._new_day = day_of(now), True
+            for metric in self._metrics:
+                known = self.sealed.get(metric.metric_hash, -1)
+                self.sealed[metric.metric_hash] = min(known, epoch_of(metric.every, now))
+
+    def _look_at_the_clock(self) -> float | None:
+        """The time if it is to be believed, by itself or because the operator says so."""
+        now = self.clock.look()
+        if now is None and self.data_dir.clock_accepted.exists():
+            self.data_dir.clock_accepted.unlink()
+            self.clock.accept()
+            now = self.clock.look()
+        return now
+
+    def _purge(self, today: int) -> list[MetricEpoch]:
+        """Take out the counts whose retention is over."""
+        over = [key for key in self.cells if self._past_retention(key, today)]
+        for key in over:
+            self._purged[key] = self.cells.pop(key)
+            self._dirty.discard(key)
+        return over
+
+    def _past_retention(self, key: MetricEpoch, today: int) -> bool:
         metric_hash, epoch = key
         end = epoch_start(self.definitions[metric_hash].every, epoch + 1) // DAY
-        return end + self._retention_days[metric_hash] <= self.day
+        return end + self._retention_days[metric_hash] <= today
 
     def close(self) -> None:
         if self._metrics:
