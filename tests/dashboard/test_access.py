@@ -7,6 +7,7 @@ import re
 
 import pytest
 from aiohttp import FormData
+from aiohttp.test_utils import TestClient
 
 from hubbub.dashboard.access import HEADERS
 from hubbub.dashboard.poller import POLLER
@@ -93,6 +94,51 @@ async def test_a_token_that_was_taken_back_lets_nobody_in() -> None:
         assert (await client.get("/metric/dark_theme", allow_redirects=False)).status == 303
         await post(client, "/token", data={"token": "another"})
         assert "Metrics" in await text_of(client, "/")
+
+
+async def sign_in(client: TestClient, token: str) -> dict[str, str]:
+    """Sign in; the header by which a browser would be known from then on."""
+    answer = await post(client, "/token", data={"token": token})
+    assert answer.status == 303
+    client.session.cookie_jar.clear()
+    return {"Cookie": answer.headers["Set-Cookie"].partition(";")[0]}
+
+
+@pytest.mark.parametrize("first", ["alice", "bob"])
+async def test_a_session_ends_with_the_token_it_was_opened_with_and_no_other_does(first: str) -> None:
+    told = ToldCollector()
+    told.other_tokens = {"alices-token", "bobs-token"}
+    given = {"token": TOKEN, "host": "0.0.0.0", "origin": "https://stats.example.org"} if first == "bob" else {}
+    there = {"Host": "stats.example.org", "Origin": "https://stats.example.org"} if given else {}
+    async with told.running() as url, visiting(url, **given) as client:
+        client.session.headers.update(there)
+        visitors = {}
+        for name in sorted(("alice", "bob"), key=lambda name: name != first):
+            visitors[name] = await sign_in(client, f"{name}s-token")
+        for headers in visitors.values():
+            assert (await client.get("/", headers=headers, allow_redirects=False)).status == 200
+        async with client.get("/events", headers=visitors["alice"]) as events:
+            told.other_tokens.remove("alices-token")
+            await read_again(client)
+            assert b"event: closed" in await events.read(), "an open page is told"
+        for path in ("/", "/metric/dark_theme", "/metric/dark_theme/dark_theme.csv"):
+            assert (await client.get(path, headers=visitors["alice"], allow_redirects=False)).status == 303
+            assert (await client.get(path, headers=visitors["bob"], allow_redirects=False)).status == 200
+        told.other_tokens.add("alices-token")
+        await read_again(client)
+        answer = await client.get("/", headers=visitors["alice"], allow_redirects=False)
+        assert answer.status == 303, "what is over stays over"
+
+
+async def test_a_collector_that_cannot_be_asked_ends_no_session() -> None:
+    told = ToldCollector()
+    told.other_tokens = {"alices-token"}
+    async with told.running() as url, visiting(url) as client:
+        visitors = [await sign_in(client, token) for token in (TOKEN, "alices-token")]
+        told.down = True
+        await read_again(client)
+        for headers in visitors:
+            assert (await client.get("/", headers=headers, allow_redirects=False)).status == 200
 
 
 async def test_a_dashboard_that_was_given_the_token_asks_nobody_on_its_own_machine() -> None:

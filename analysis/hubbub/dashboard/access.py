@@ -1,7 +1,8 @@
 """Who may see what: names the server may be called by, requests from other pages, sessions, and headers that keep a
 page from loading or sending anything elsewhere.
 
-A session is 256 random bits in a cookie that scripts cannot read and other sites cannot send. The collector's token
+A session is 256 random bits in a cookie that scripts cannot read and other sites cannot send. It ends with the token it
+was opened with: when the collector refuses that, whoever else may still look. The collector's token
 stays in the memory of this process; it is in no cookie, no address and no log.
 """
 
@@ -35,29 +36,38 @@ HEADERS = {
 
 
 class Sessions:
-    """Those who showed a token, until the process ends or they sign out. Only hashes are kept."""
+    """Those who showed a token, until the collector refuses it, they sign out, or the process ends.
+
+    Of a session's name only the hash is kept; with it, the token it was opened with.
+    """
 
     def __init__(self) -> None:
-        self._open: dict[bytes, None] = {}
+        self._open: dict[bytes, str] = {}
 
-    def begin(self, answer: web.StreamResponse, secure: bool) -> None:
+    def begin(self, answer: web.StreamResponse, token: str, secure: bool) -> None:
         name = secrets.token_urlsafe(32)
         while len(self._open) >= MOST_SESSIONS:
             del self._open[next(iter(self._open))]
-        self._open[_hash(name)] = None
+        self._open[_hash(name)] = token
         answer.set_cookie(COOKIE, name, httponly=True, samesite="Strict", secure=secure, path="/")
 
     def has(self, request: web.Request) -> bool:
-        return _hash(request.cookies.get(COOKIE, "")) in self._open
+        return self.token_of(request) is not None
+
+    def token_of(self, request: web.Request) -> str | None:
+        """The token that this visitor signed in with."""
+        return self._open.get(_hash(request.cookies.get(COOKIE, "")))
 
     def end(self, request: web.Request) -> None:
         self._open.pop(_hash(request.cookies.get(COOKIE, "")), None)
 
-    def end_all(self) -> None:
-        self._open.clear()
+    def end_with(self, token: str) -> None:
+        """The collector no longer accepts it."""
+        self._open = {name: opened_with for name, opened_with in self._open.items() if opened_with != token}
 
-    def __len__(self) -> int:
-        return len(self._open)
+    @property
+    def tokens(self) -> set[str]:
+        return set(self._open.values())
 
 
 def _hash(name: str) -> bytes:
@@ -72,10 +82,15 @@ def must_sign_in(request: web.Request) -> bool:
     settings, poller, sessions = request.app[SETTINGS], request.app[POLLER], request.app[SESSIONS]
     if settings.url is None or settings.public:
         return False
-    if poller.refused:
-        sessions.end_all()
+    if poller.refused or not poller.has_token:
         return True
-    return not poller.has_token or (settings.asks_for_token and not sessions.has(request))
+    if not settings.asks_for_token:
+        return False
+    token = sessions.token_of(request)
+    if token is not None and not poller.accepts(token):
+        sessions.end_with(token)
+        token = None
+    return token is None
 
 
 def has_known_host(request: web.Request, settings: Settings) -> bool:

@@ -2,13 +2,16 @@
 
 The newest snapshot stays when the source cannot be read: numbers that were true are shown, marked as old, until it can.
 The source is asked nothing while nobody looks.
+
+Every token that somebody signed in with is shown to the source at each poll: one that it no longer accepts is dropped,
+and with it the sessions that were opened with it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
 
 from aiohttp import web
 
@@ -25,7 +28,8 @@ class Poller:
     ) -> None:
         """`keep_refused`: a token that was refused is tried again, for nobody could give another one."""
         self._source = source
-        self._token = token
+        self._given = token
+        self._tokens = [] if token is None else [token]
         self._keep_refused = keep_refused
         self._every = every
         self._clock = clock
@@ -43,7 +47,11 @@ class Poller:
 
     @property
     def has_token(self) -> bool:
-        return self._token is not None
+        return bool(self._tokens)
+
+    def accepts(self, token: str) -> bool:
+        """Whether the source took this token when it was last asked."""
+        return token in self._tokens
 
     @property
     def stale(self) -> bool:
@@ -63,14 +71,16 @@ class Poller:
                 snapshot, health = await self._source.read(token)
             except TokenRefused:
                 return False
-            self._token = token
+            if token not in self._tokens:
+                self._tokens.append(token)
             await self._note(snapshot, health)
             return True
 
-    def forget_token(self) -> None:
-        """Nobody is left who showed it."""
-        self._token = None
-        self.snapshot, self.health, self._polled_at = None, None, None
+    def keep_tokens(self, shown: Collection[str]) -> None:
+        """Forget all but these and the one given at the start: nobody is left who showed them."""
+        self._tokens = [token for token in self._tokens if token in shown or token == self._given]
+        if not self._tokens:
+            self.snapshot, self.health, self._polled_at = None, None, None
 
     async def run(self) -> None:
         """For as long as the process lives."""
@@ -81,13 +91,35 @@ class Poller:
 
     async def _poll(self) -> None:
         async with self._lock:
+            before = list(self._tokens)
             try:
-                await self._note(*await self._source.read(self._token))
+                await self._note(*await self._read())
             except TokenRefused:
-                if self._token is not None:
+                if before:
                     await self._fail(None)
             except Unavailable as error:
                 await self._fail(str(error))
+            if self._tokens != before:  # somebody has to sign in again
+                await self.announce()
+
+    async def _read(self) -> tuple[Snapshot, Health | None]:
+        """The newest there is, by the first token that is accepted. Those that are not are dropped."""
+        if not self._tokens:
+            return await self._source.read(None)
+        found = None
+        for token in list(self._tokens):
+            try:
+                if found is None:
+                    found = await self._source.read(token)
+                else:
+                    with suppress(Unavailable):  # then it is not known, and stays until it is
+                        await self._source.check(token)
+            except TokenRefused:
+                if not self._keep_refused:
+                    self._tokens.remove(token)
+        if found is None:
+            raise TokenRefused
+        return found
 
     async def _note(self, snapshot: Snapshot, health: Health | None) -> None:
         news = snapshot is not self.snapshot or health != self.health or self.stale
@@ -100,8 +132,6 @@ class Poller:
         news = (self.trouble, self.refused) != (words, words is None)
         self.trouble, self.refused = words, words is None
         self._polled_at = self._clock()
-        if self.refused and not self._keep_refused:
-            self._token = None
         if news:
             await self.announce()
 

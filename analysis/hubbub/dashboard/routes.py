@@ -195,17 +195,18 @@ async def take_token(request: web.Request) -> web.StreamResponse:
     if not accepted:
         return _html(token_page(page_frame(request), "The collector does not accept this token."), 401)
     answer = web.Response(status=303, headers={"Location": "/"})
-    request.app[SESSIONS].begin(answer, is_secure(request.app[SETTINGS]))
+    sessions = request.app[SESSIONS]
+    sessions.begin(answer, token, is_secure(request.app[SETTINGS]))
+    request.app[POLLER].keep_tokens(sessions.tokens)
     return answer
 
 
 @routes.post("/sign-out")
 async def sign_out(request: web.Request) -> web.StreamResponse:
-    """The last one to go takes the token along, unless the dashboard was started with it."""
-    sessions, poller = request.app[SESSIONS], request.app[POLLER]
+    """The last one with a token takes it along, unless the dashboard was started with it."""
+    sessions = request.app[SESSIONS]
     sessions.end(request)
-    if not len(sessions) and request.app[SETTINGS].token is None:
-        poller.forget_token()
+    request.app[POLLER].keep_tokens(sessions.tokens)
     raise web.HTTPSeeOther("/token")
 
 

@@ -33,6 +33,9 @@ class Source(Protocol):
     async def read(self, token: str | None) -> tuple[Snapshot, Health | None]:
         """The newest there is. Raises `Unavailable` or `TokenRefused`."""
 
+    async def check(self, token: str) -> None:
+        """Whether a token is still accepted. Raises `Unavailable` or `TokenRefused`."""
+
     async def close(self) -> None: ...
 
 
@@ -72,6 +75,9 @@ class CollectorSource:
                 self._body = content
             self._counted = counted
         return self._snapshot, health
+
+    async def check(self, token: str) -> None:
+        await self._get("/metrics", token)
 
     async def _get(self, path: str, token: str | None) -> bytes:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -129,6 +135,9 @@ class FileSource:
             raise Unavailable(f"{error.filename}: {error.strerror}") from None
         except Invalid as error:
             raise Unavailable(str(error)) from None
+
+    async def check(self, token: str) -> None:
+        return None
 
     def _read(self) -> Snapshot:
         stats = [Path(path).stat() for path in self._paths]

@@ -10,7 +10,7 @@ from pathlib import Path
 from hubbub.collector.http.tokens import ROLES, new_token, read_tokens, revoke_tokens
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.serve import serve
-from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, read_settings, unknown_variables
+from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, Settings, read_settings, unknown_variables
 from hubbub.collector.start_check import check_start
 from hubbub.collector.storage.backup import backup, restore
 from hubbub.collector.storage.purge import list_purged, restore_purged
@@ -36,13 +36,23 @@ def add_collect(parser: ArgumentParser) -> None:
 def run_collect(arguments: Namespace) -> int:
     flags = {name: getattr(arguments, name) for name in HELP}
     config = arguments.config or os.environ.get("HUBBUB_CONFIG")
-    settings = read_settings(flags, os.environ, Path(config) if config else None)
+
+    def read() -> Settings:
+        return read_settings(flags, os.environ, Path(config) if config else None)
+
+    settings = read()
     for sentence in unknown_variables(os.environ):
         OperatorLog().warning(sentence)
     if arguments.check:
         print("\n".join(check_start(settings)))
         return 0
-    return serve(settings, say=_print_now, accept_clock=arguments.accept_clock, on_terminal=sys.stdout.isatty())
+    return serve(
+        settings,
+        say=_print_now,
+        accept_clock=arguments.accept_clock,
+        on_terminal=sys.stdout.isatty(),
+        reread=read,
+    )
 
 
 def _print_now(line: str) -> None:

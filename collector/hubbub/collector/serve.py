@@ -27,6 +27,7 @@ from hubbub.collector.http.tokens import Tokens, new_token
 from hubbub.collector.intake import Intake
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.operator_log import OperatorLog
+from hubbub.collector.reload import Reloader
 from hubbub.collector.settings import Settings
 from hubbub.collector.storage.checkpoint import MetricEpoch
 from hubbub.collector.storage.clock_guard import Belief
@@ -47,11 +48,14 @@ def serve(
     *,
     accept_clock: bool = False,
     on_terminal: bool = False,
+    reread: Callable[[], Settings] | None = None,
 ) -> int:
     """Run a collector until it is told to stop. Raises `Invalid` or OSError at once if it cannot start.
 
-    `on_terminal`: what it says is read by a person and kept nowhere, so that the first token may be shown.
+    `on_terminal`: what it says is read by a person and kept nowhere, so that the first token may be shown. `reread`
+    gives the settings anew when SIGHUP comes; without it they are the same, and only files are read again.
     """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
     check_aiohttp()
     catalog = Catalog.load(settings.metrics, settings.older_metrics)
     context = tls_context(settings)
@@ -66,7 +70,9 @@ def serve(
         operator_log = OperatorLog()
         tokens = Tokens(data_dir.tokens, operator_log)
         with _event_loop() as runner:
-            return runner.run(_serve(settings, catalog, store, tokens, context, operator_log, say, clock, on_terminal))
+            return runner.run(
+                _serve(settings, catalog, store, tokens, context, operator_log, say, clock, on_terminal, reread)
+            )
     finally:
         data_dir.close()
 
@@ -97,28 +103,35 @@ async def _serve(
     say: Callable[[str], None],
     clock: Callable[[], float],
     on_terminal: bool,
+    reread: Callable[[], Settings] | None,
 ) -> int:
     own_metrics = CollectorMetrics()
     events = _Events(operator_log, store)
     files = FileWatch(operator_log)
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(operator_log, files, context))
     committer = Committer(store, settings, own_metrics, events)
-    app = App(
-        settings,
-        catalog.registry,
-        store,
-        Intake(catalog, clock, store.sealed, lambda: store.day),
-        committer,
-        Limits(settings.sender_rate, settings.sender_burst, time.monotonic),
-        tokens,
-        own_metrics,
-        operator_log,
+    limits = Limits(settings.sender_rate, settings.sender_burst, time.monotonic)
+    intake = Intake(catalog, clock, store.sealed, lambda: store.day)
+    app = App(settings, catalog.registry, store, intake, committer, limits, tokens, own_metrics, operator_log)
+    reloader = Reloader(
+        reread=reread or (lambda: settings),
+        settings=settings,
+        context=context,
+        app=app,
+        store=store,
+        committer=committer,
+        limits=limits,
+        tokens=tokens,
+        operator_log=operator_log,
+        clock=clock,
     )
     _tune_garbage_collector()
     runner, port = await _listen(app, settings, context)
     watching = asyncio.create_task(files.run())
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, events.stop.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, events.reload.set)
+    reloading = asyncio.create_task(_reload_when_told(events, reloader))
     if not store.data_dir.tokens.exists():  # only now: a start that fails on its port must not leave a token in a log
         say(_hand_out_first_token(store.data_dir, on_terminal))
         tokens.reload()
@@ -135,6 +148,7 @@ async def _serve(
     operator_log.info("collecting", app=catalog.registry.app, metrics=len(catalog.metrics), port=port)
     await events.stop.wait()
     watching.cancel()
+    reloading.cancel()
     operator_log.info("stopping")
     app.draining = True
     await _finish_requests(runner, settings.drain_seconds)
@@ -155,6 +169,7 @@ class _Events:
         self._operator_log = operator_log
         self._store = store
         self.stop = asyncio.Event()
+        self.reload = asyncio.Event()
         self.failure: BaseException | None = None
 
     def failed(self, error: BaseException) -> None:
@@ -189,6 +204,13 @@ class _Events:
             self._operator_log.warning(words, min_free_bytes=min_free_bytes)
         else:
             self._operator_log.info("the disk has room again")
+
+
+async def _reload_when_told(events: _Events, reloader: Reloader) -> None:
+    while True:
+        await events.reload.wait()
+        events.reload.clear()
+        await reloader.reload()
 
 
 async def _finish_requests(runner: web.ServerRunner, seconds: float) -> None:

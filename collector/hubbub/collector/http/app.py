@@ -85,6 +85,10 @@ class App:
             "/readyz": {"GET": self._get_readyz},
         }
 
+    def change(self, settings: Settings, registry: Registry, intake: Intake) -> None:
+        """Answer under other settings and another registry from now on."""
+        self._settings, self._intake, self._registry = settings, intake, _registry_document(registry)
+
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
         assert isinstance(connection, Connection)

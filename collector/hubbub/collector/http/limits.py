@@ -33,6 +33,10 @@ class Limits:
         self._clock = clock
         self._renew(clock())
 
+    def change(self, rate: float, burst: int) -> None:
+        """Other limits from now on, also for senders that are known already."""
+        self._rate, self._burst = rate, float(burst)
+
     def name(self, address: str) -> bytes:
         """What a sender is called while `key` is in force."""
         return hashlib.blake2b(sender_of(address), digest_size=8, key=self.key).digest()

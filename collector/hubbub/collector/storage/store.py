@@ -29,6 +29,7 @@ from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.kept_reports import check_can_keep, remove, shuffled, write_closed
 from hubbub.collector.storage.log import DISK_FULL, Cut, Damaged, DiskFull, Log, Position, Replay, sync_folder
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
+from hubbub.protocol.invalid import require
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.report import Block
@@ -102,6 +103,29 @@ class Store:
             if accept_clock or data_dir.clock_accepted.exists():
                 self._accept_clock(clock())
             self._untold = self.seal()
+
+    def adopt(self, catalog: Catalog) -> None:
+        """Count the metrics of another catalogue from now on. Raises `Invalid`, nothing changed, if that cannot be.
+
+        A grace stays as it is while the store is open: ids in memory are kept for as long as it said when they came.
+        """
+        before = {metric.metric_hash: metric for metric in self._metrics}
+        require(
+            f"metric {metric.name}: grace can only change with a restart, "
+            f"from {before[metric.metric_hash].grace} to {metric.grace}"
+            for metric in catalog.metrics
+            if metric.metric_hash in before and before[metric.metric_hash].grace != metric.grace
+        )
+        check_can_keep(catalog.metrics)
+        checkpoint = Checkpoint(self.data_dir.database)  # one of its own: the other may be in the middle of a save
+        try:
+            checkpoint.adopt(catalog.metrics)
+        finally:
+            checkpoint.close()
+        self._metrics = catalog.metrics
+        counted = {metric.metric_hash: metric for metric in catalog.metrics}
+        self.definitions = {**self.definitions, **counted}  # a new one, for others may be reading the old
+        self._retention_days = {**self._retention_days, **{key: m.retention_days for key, m in counted.items()}}
 
     # -- counting
 
