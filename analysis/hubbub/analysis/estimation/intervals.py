@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from hubbub.analysis.arrays import Array
+from hubbub.analysis.arrays import Array, Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,43 @@ class Ratios:
     std_error: Array
     low: Array
     high: Array
+
+
+def score_ratios(
+    top: Array, bottom: float, variance: Callable[[Array], Array], var_bottom: float, confidence: float
+) -> Ratios:
+    """top / bottom, each with all ratios r for which top - r bottom is not surprising (Fieller 1954).
+
+    Its variance is taken where the ratio is r and not where it was estimated: `variance` gives it for a ratio of each
+    row. Where counts are small the two differ much: nobody counted does not mean nobody there.
+
+    The ends are found by halving, from the estimated ratio outwards.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = top / bottom
+    std_error = np.sqrt(np.maximum(variance(np.nan_to_num(ratio)), 0)) / abs(bottom) if bottom else top * np.nan
+    z2 = critical(confidence) ** 2
+    if not bottom**2 > z2 * var_bottom:
+        return Ratios(ratio, std_error, np.full_like(top, -np.inf), np.full_like(top, np.inf))
+
+    def surprising(r: Array) -> Mask:
+        return np.asarray((top - r * bottom) ** 2 > z2 * variance(r))
+
+    def end(side: float) -> Array:
+        step = np.full(len(top), 1e-6)
+        inside, outside = np.nan_to_num(ratio), np.nan_to_num(ratio) + side * step
+        for _ in range(40):  # doubled until it is too far
+            far = surprising(outside)
+            step = np.where(far, step, 2 * step)
+            inside = np.where(far, inside, outside)
+            outside = np.where(far, outside, outside + side * step)
+        for _ in range(40):
+            middle = (inside + outside) / 2
+            far = surprising(middle)
+            inside, outside = np.where(far, inside, middle), np.where(far, middle, outside)
+        return np.where(np.isnan(ratio), side * np.inf, outside)
+
+    return Ratios(ratio, std_error, end(-1.0), end(1.0))
 
 
 def ratios(

@@ -77,40 +77,50 @@ def shares(cohorts: Sequence[Cohort], asked: Sequence[Sequence[int]], num_answer
 
 def covariance_with(of: Shares, cohorts: Sequence[Cohort], answers: Index, finite: float) -> Array:
     """Cov(estimate of each answer, sum of the estimates of `answers`)."""
-    truth = np.clip(np.nan_to_num(of.estimate), 0, 1)
+    truth = possible(of.estimate)
     chosen = np.zeros(len(truth), dtype=bool)
     chosen[answers] = True
+    return covariance_with_others(of, cohorts, chosen, finite, truth, truth) + np.where(chosen, of.std_error**2, 0)
+
+
+def covariance_with_others(
+    of: Shares, cohorts: Sequence[Cohort], chosen: Mask, finite: float, own: Array, truth: Array
+) -> Array:
+    """Cov(estimate of each answer, sum of the estimates of all *other* chosen answers), where the share of the answer
+    itself is `own` and the others' are `truth`."""
     # Of two answers of one cohort: those who hold the one do not hold the other.
-    held = of.coefficient * truth[of.answer]
-    per_cohort = _sums(of.cohort, held * chosen[of.answer], len(cohorts))
+    held = of.coefficient * truth[of.answer] * chosen[of.answer]
+    per_cohort = _sums(of.cohort, held, len(cohorts))
     sampling = np.array([cohort.sampling if cohort.reports else 0.0 for cohort in cohorts])
-    others = per_cohort[of.cohort] - held * chosen[of.answer]
-    covariance = -_sums(of.answer, held * sampling[of.cohort] * others, len(truth))
-    covariance += finite * truth * (truth[chosen].sum() - truth * chosen)
+    others = per_cohort[of.cohort] - held
+    covariance = -_sums(of.answer, of.coefficient * own[of.answer] * sampling[of.cohort] * others, len(truth))
+    covariance += finite * own * (truth[chosen].sum() - truth * chosen)
     for index, cohort in enumerate(cohorts):
         if cohort.one_hot and cohort.reports:
-            covariance += _kary_noise_covariance(of, cohort, index, truth, chosen)
-    return covariance + np.where(chosen, of.std_error**2, 0)
+            covariance += _kary_noise_covariance(of, cohort, index, own, truth, chosen)
+    return covariance
 
 
-def _kary_noise_covariance(of: Shares, cohort: Cohort, index: int, truth: Array, chosen: Mask) -> Array:
+def possible(shares: Array) -> Array:
+    """The nearest shares that a population can have."""
+    return np.clip(np.nan_to_num(shares), 0, 1)
+
+
+def _kary_noise_covariance(of: Shares, cohort: Cohort, index: int, own: Array, truth: Array, chosen: Mask) -> Array:
     """A report in one category is no report in another: both stages of a k-ary channel are multinomial draws."""
     noise = cohort.noise
     here = of.cohort == index
     coefficient = np.zeros(len(truth))
     coefficient[of.answer[here]] = of.coefficient[here]
     kept = noise.a1 - noise.a0
-    memo = (noise.a0 + kept * truth) / kept
-    report = (noise.p_star + noise.gain * truth) / noise.gain
 
-    def products(values: Array) -> Array:
-        """value_i times the sum of the other chosen values."""
-        weighted = coefficient * values
-        return np.asarray(weighted * ((weighted * chosen).sum() - weighted * chosen))
+    def products(offset: float) -> Array:
+        """The share of the answer, and this offset, times the sum of the other chosen ones."""
+        weighted = coefficient * (truth + offset) * chosen
+        return np.asarray(coefficient * (own + offset) * (weighted.sum() - weighted))
 
-    of_memos: Array = (products(truth) - products(memo)) * cohort.sampling
-    of_reports: Array = (products(memo) - products(report)) / cohort.reports
-    return of_memos + of_reports
+    held, memo, report = products(0.0), products(noise.a0 / kept), products(noise.p_star / noise.gain)
+    return np.asarray((held - memo) * cohort.sampling + (memo - report) / cohort.reports)
 
 
 def _p_values(

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hubbub.analysis.arrays import Array
+from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import Cohort, finite_population
 from hubbub.analysis.estimation.detection import Rule
-from hubbub.analysis.estimation.intervals import normal_interval, ratios, score_interval
+from hubbub.analysis.estimation.intervals import normal_interval, score_interval, score_ratios
 from hubbub.analysis.estimation.selection import normal_p_value
-from hubbub.analysis.estimation.shares import Shares, covariance_with, shares
+from hubbub.analysis.estimation.shares import Shares, covariance_with, covariance_with_others, possible, shares
 from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.kinds.rows import Columns, assemble, cohorts_of
 from hubbub.analysis.options import Options
@@ -99,19 +99,22 @@ def _among_answered(
 ) -> Columns:
     """Shares of those who answered: ratios, with the covariance of top and bottom."""
     is_absent = np.array([role == ABSENT for role in rows.roles])
-    count = len(found.estimate)
-    if count == len(rows.values):  # `absent` is a category that was asked: the bottom is 1 - absent
-        covariance = -covariance_with(found, cohorts, np.flatnonzero(is_absent), finite)
-        answered = 1 - float(found.estimate[is_absent][0])
-        variance_of_answered = -float(covariance[is_absent][0])
-    else:
-        covariance = covariance_with(found, cohorts, np.arange(count), finite)
-        answered = float(found.estimate.sum())
-        variance_of_answered = float(covariance.sum())
     kept = [i for i, role in enumerate(rows.roles) if role != ABSENT]
-    top, variance, covariance = found.estimate[kept], found.std_error[kept] ** 2, covariance[kept]
     best = rows.best_guess[kept] / max(float(rows.best_guess[kept].sum()), 1e-300)
-    among = ratios(top, answered, variance, covariance, variance_of_answered, options.confidence)
+    if len(found.estimate) == len(rows.values):  # `absent` is a category that was asked: the bottom is 1 - absent
+        answered = 1 - float(found.estimate[is_absent][0])
+        variance, of_answered = _variance_beside_absent(found, cohorts, is_absent, finite)
+    else:
+        answered = float(found.estimate.sum())
+        variance, of_answered = _variance_beside_others(found, cohorts, finite)
+    every = found.estimate[kept]
+
+    def of_kept(ratio: Array) -> Array:
+        whole = np.zeros(len(found.estimate))
+        whole[kept] = ratio
+        return variance(whole)[kept]
+
+    among = score_ratios(every, answered, of_kept, of_answered, options.confidence)
     return Columns(
         values=[rows.values[i] for i in kept],
         roles=[rows.roles[i] for i in kept],
@@ -122,6 +125,41 @@ def _among_answered(
         p_value=rows.p_value[kept],
         best_guess=best,
     )
+
+
+def _variance_beside_absent(
+    found: Shares, cohorts: Sequence[Cohort], is_absent: Mask, finite: float
+) -> tuple[Callable[[Array], Array], float]:
+    """Var(share - r (1 - absent)) where the ratio is r and as many answered as estimated; and Var(absent)."""
+    of_absent = float(found.std_error[is_absent][0] ** 2)
+    absent = float(possible(found.estimate)[is_absent][0])
+    truth = np.where(is_absent, absent, 0)
+
+    def variance(ratio: Array) -> Array:
+        own = np.clip(ratio, 0, 1) * (1 - absent)
+        covariance = covariance_with_others(found, cohorts, is_absent, finite, own, truth)
+        return np.asarray(found.variance.at(own) + 2 * ratio * covariance + ratio**2 * of_absent)
+
+    return variance, of_absent
+
+
+def _variance_beside_others(
+    found: Shares, cohorts: Sequence[Cohort], finite: float
+) -> tuple[Callable[[Array], Array], float]:
+    """Var(share - r (sum of shares)) where the ratio is r and as many answered as estimated; and that of the sum."""
+    truth, everyone = possible(found.estimate), np.ones(len(found.estimate), dtype=bool)
+    answered = min(1.0, float(truth.sum()))
+    with_others = covariance_with_others(found, cohorts, everyone, finite, truth, truth)
+    of_all = float((found.std_error**2 + with_others).sum())
+    of_others = np.maximum(of_all - found.std_error**2 - 2 * with_others, 0)
+
+    def variance(ratio: Array) -> Array:
+        own = np.clip(ratio, 0, 1) * answered
+        covariance = covariance_with_others(found, cohorts, everyone, finite, own, truth)
+        left = 1 - ratio
+        return np.asarray(left**2 * found.variance.at(own) - 2 * ratio * left * covariance + ratio**2 * of_others)
+
+    return variance, of_all
 
 
 def _diagnostics(cohorts: Sequence[Cohort], found: Shares, attack_gain: float, options: Options) -> Diagnostics:
