@@ -1,12 +1,12 @@
 """The analyst's page: estimates with intervals in a browser, live, from a collector or from tally files.
 
-    from aiohttp import web
     from hubbub.dashboard import Settings, make_app
 
-    web.run_app(make_app(Settings(source=("http://127.0.0.1:8787",))), host="127.0.0.1", port=8788)
+    app = make_app(Settings(source=("examples/tallies/language.json",)))
 
-`Settings` says where the numbers come from and who may look; `make_app` makes an aiohttp application of it. Importing
-this package imports neither aiohttp nor numpy; using its names does.
+`Settings` says where the numbers come from and who may look; `make_app` makes an aiohttp application of it, for
+`aiohttp.web.run_app` or a place in an application of your own. Importing this package imports neither aiohttp nor
+numpy; using its names does.
 """
 
 from typing import TYPE_CHECKING
