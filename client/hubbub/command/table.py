@@ -45,6 +45,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "token": Subcommand("make, list or revoke tokens: who may read tallies, who may relay", _COLLECTOR, "collector"),
     "backup": Subcommand("copy a running collector's store, whole and at one moment", _COLLECTOR, "collector"),
     "restore": Subcommand("make a collector's directory from a backup", _COLLECTOR, "collector"),
+    "repair": Subcommand("save what can be saved of a damaged collector's directory", _COLLECTOR, "collector"),
     "clock": Subcommand("tell a collector that its clock is right, though it jumped", _COLLECTOR, "collector"),
     "purge": Subcommand("list or restore counts that a collector deleted in the last 7 days", _COLLECTOR, "collector"),
     "export": Subcommand("write a collector's tallies to files", _PROTOCOL),

@@ -1,4 +1,4 @@
-"""The collector's commands: collect, token, backup, restore, clock, purge."""
+"""The collector's commands: collect, token, backup, restore, clock, purge, repair."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.serve import serve
 from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, Settings, read_settings, unknown_variables
 from hubbub.collector.start_check import check_start
-from hubbub.collector.storage.backup import backup, restore
+from hubbub.collector.storage.backup import backup, count_reports, restore
 from hubbub.collector.storage.purge import list_purged, restore_purged
+from hubbub.collector.storage.repair import repair
 from hubbub.protocol.invalid import Invalid, plural
 
 
@@ -120,6 +121,21 @@ def run_purge(arguments: Namespace) -> int:
     print("Before the next start, see that the clock and the retention of these metrics are right: what is still past")
     print("its retention is purged again.")
     return 0
+
+
+def add_repair(parser: ArgumentParser) -> None:
+    parser.epilog = "example:\n  hubbub repair --data /var/lib/hubbub --out /var/lib/hubbub-repaired"
+    parser.add_argument("--data", metavar="DIR", required=True, help="a damaged collector's directory; it is only read")
+    parser.add_argument("--out", metavar="DIR", required=True, help="a directory that is not there yet")
+
+
+def run_repair(arguments: Namespace) -> int:
+    lost = repair(Path(arguments.data), Path(arguments.out))
+    for line in lost:
+        print(f"lost: {line}")
+    print(f"{arguments.out}: {plural(count_reports(Path(arguments.out)), 'report')}")
+    print("Nothing is lost." if not lost else "What is listed is lost unless a backup has it; all else was saved.")
+    return 1 if lost else 0
 
 
 def add_token(parser: ArgumentParser) -> None:

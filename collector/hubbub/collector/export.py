@@ -37,7 +37,7 @@ def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> list[Ta
         try:
             store = Store(data_dir, None, clock)
         except Damaged as error:
-            raise Invalid([f"the data directory is damaged; restore a backup. {error}"]) from None
+            raise Invalid([f"the data directory is damaged; restore a backup, or `hubbub repair`. {error}"]) from None
         try:
             return tallies(select(store, wanted))
         finally:

@@ -64,7 +64,7 @@ def serve(
         try:
             store = Store(data_dir, catalog, clock, settings.segment_bytes, accept_clock=accept_clock)
         except Damaged as error:
-            raise Invalid([f"the data directory is damaged; restore a backup. {error}"]) from None
+            raise Invalid([f"the data directory is damaged; restore a backup, or `hubbub repair`. {error}"]) from None
         except DiskFull as error:
             raise Invalid([f"{settings.data}: {error}"]) from None
         operator_log = OperatorLog()

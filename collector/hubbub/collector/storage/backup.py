@@ -35,8 +35,8 @@ def backup(data: Path, out: Path) -> int:
     try:
         reports = _copy_until_whole(data, unfinished)
         for name in ("tokens", "reports"):
-            _copy(data / name, unfinished / name)
-        _sync(unfinished)
+            copy_if_there(data / name, unfinished / name)
+        sync_all(unfinished)
         unfinished.replace(out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -59,7 +59,7 @@ def _copy_until_whole(data: Path, unfinished: Path) -> int:
         try:
             _copy_checkpoint(data / "store.sqlite", unfinished / "store.sqlite")
             _copy_log(data / "log", unfinished / "log")
-            return _verify(unfinished)
+            return count_reports(unfinished)
         except FileNotFoundError:  # a checkpoint came in between
             continue
         except sqlite3.DatabaseError as error:
@@ -92,13 +92,13 @@ def restore(source: Path, data: Path) -> int:
         shutil.copytree(source, unfinished, ignore=shutil.ignore_patterns("lock", "lost+found"))
         _close_to_others(unfinished)
         try:
-            reports = _verify(unfinished)
+            reports = count_reports(unfinished)
         except Damaged as error:
             words = str(error).replace(str(unfinished), str(source))
             raise Invalid([f"the backup is damaged: {words}"]) from None
         except Invalid as error:
             raise Invalid([problem.replace(str(unfinished), str(source)) for problem in error.problems]) from None
-        _sync(unfinished)
+        sync_all(unfinished)
         if fill:
             _move_up(unfinished, there)
         else:
@@ -141,14 +141,15 @@ def _copy_log(source: Path, out: Path) -> None:
         copy.write_bytes(whole_groups(path, number, last=number == found[-1][0]))
 
 
-def _copy(source: Path, out: Path) -> None:
+def copy_if_there(source: Path, out: Path) -> None:
+    """A file or a folder, with its modes."""
     if source.is_dir():
         shutil.copytree(source, out)
     elif source.exists():
         shutil.copy2(source, out)
 
 
-def _verify(data: Path) -> int:
+def count_reports(data: Path) -> int:
     """Open it as a collector would; the number of reports counted."""
     data_dir = DataDir(data, create=False)
     try:
@@ -162,7 +163,8 @@ def _verify(data: Path) -> int:
         (data / "lock").unlink()
 
 
-def _sync(folder: Path) -> None:
+def sync_all(folder: Path) -> None:
+    """Make a folder and everything in it durable."""
     for path in [*folder.rglob("*"), folder]:
         handle = os.open(path, os.O_RDONLY)
         try:

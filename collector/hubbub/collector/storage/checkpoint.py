@@ -139,6 +139,13 @@ class Checkpoint:
             for _ in self._checked.rows(table):
                 pass
 
+    def fill(self, tables: Mapping[str, Iterable[Row]]) -> None:
+        """Put rows into a file that has none yet."""
+        with self._transaction():
+            self._checked.delete("state", "true", [])
+            for table, rows in tables.items():
+                self._checked.insert(table, rows)
+
     def adopt(self, metrics: Iterable[Metric]) -> None:
         """Take note of the metrics now counted. Where a grace grew, ids stay as much longer: never too short."""
         longer = 0

@@ -20,7 +20,7 @@ import os
 import struct
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -243,6 +243,78 @@ class Replay:
                 os.fsync(file.fileno())
 
 
+class Salvage:
+    """The whole batches after a position, whatever lies between them. `lost` says what does, once all are read."""
+
+    def __init__(self, folder: Path, start: Position, needed: bool) -> None:
+        self._folder = folder
+        self._start = start
+        self._needed = needed
+        self.lost: list[str] = []
+
+    def __iter__(self) -> Iterator[bytes]:
+        found = {number: path for number, path in segments(self._folder) if number >= self._start.segment}
+        first = self._start.segment if self._start != START else 1
+        if self._needed or found:
+            missing = [number for number in range(first, max(found, default=first) + 1) if number not in found]
+            if self._start == START and not found:
+                missing = []
+            self.lost += [f"log: segment {_name(number)} is missing" for number in missing]
+        end = self._start
+        for number, path in found.items():
+            data = path.read_bytes()
+            self._check_header(path, number, data, end)
+            offset = self._start.offset if number == self._start.segment else 0
+            salt_crc = zlib.crc32(data[16:24])  # of a damaged header, the salt may be whole
+            end = yield from self._batches(path, number, data, max(offset, _HEADER_BYTES), salt_crc)
+
+    def _check_header(self, path: Path, number: int, data: bytes, end: Position) -> None:
+        header = _read_header(data, number)
+        if header is None:
+            if len(data) >= _HEADER_BYTES:
+                self.lost.append(f"log: {path.name}: offset 0: its header is damaged")
+        elif end != START and end.segment == number - 1 and end.offset != header.previous_end:
+            words = f"groups between offset {end.offset} and {header.previous_end} are missing"
+            self.lost.append(f"log: {_name(number - 1)}: {words}")
+
+    def _batches(
+        self, path: Path, number: int, data: bytes, offset: int, salt_crc: int
+    ) -> Generator[bytes, None, Position]:
+        """The whole batches of a segment from an offset on; where the last whole group ends."""
+        while True:
+            while group := _read_group(data, offset, number, salt_crc):
+                offset = group.end.offset
+                yield from group.messages
+            if not data[offset:].rstrip(b"\0"):
+                return Position(number, offset)
+            whole = _whole_messages(data, offset) if _is_group_header(data, offset, salt_crc) else []
+            yield from whole
+            following = _next_group(data, offset, salt_crc)
+            upto = len(data.rstrip(b"\0")) if following is None else following
+            self.lost.append(
+                f"log: {path.name}: offset {offset}: a damaged group or several, {upto - offset} bytes, of which "
+                f"{len(whole)} whole batches were saved"
+            )
+            if following is None:
+                return Position(number, upto)
+            offset = following
+
+
+def _whole_messages(data: bytes, offset: int) -> list[bytes]:
+    """The whole messages of a group that is not whole itself."""
+    at = offset + _GROUP_BYTES
+    end = min(at + int.from_bytes(data[offset + 4 : offset + 8], "little"), len(data))
+    messages = []
+    while at < end:
+        after = message_end(data, at)
+        if not at < after <= end:
+            break
+        if is_whole(data[at:after]):
+            messages.append(data[at:after])
+        at = after
+    return messages
+
+
 def whole_groups(path: Path, number: int, last: bool) -> bytes:
     """A segment as far as it has been written: all that was durable before the reading began, and maybe more.
 
@@ -327,12 +399,16 @@ def _is_group_header(data: bytes, offset: int, salt_crc: int) -> bool:
 
 def _has_group_after(data: bytes, offset: int, salt_crc: int) -> bool:
     """Whether a later group follows what is broken at `offset`: proof that the broken one had been synced."""
+    return _next_group(data, offset, salt_crc) is not None
+
+
+def _next_group(data: bytes, offset: int, salt_crc: int) -> int | None:
     at = data.find(_GROUP_MAGIC, offset + 1)
     while at >= 0:
         if _is_group_header(data, at, salt_crc):
-            return True
+            return at
         at = data.find(_GROUP_MAGIC, at + 1)
-    return False
+    return None
 
 
 def _write(file: int, data: bytes, at: int) -> None:

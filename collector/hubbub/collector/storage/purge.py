@@ -65,6 +65,6 @@ def _opened(data: Path) -> Iterator[Checkpoint]:
         finally:
             checkpoint.close()
     except Damaged as error:
-        raise Invalid([f"the data directory is damaged; restore a backup. {error}"]) from None
+        raise Invalid([f"the data directory is damaged; restore a backup, or `hubbub repair`. {error}"]) from None
     finally:
         data_dir.close()
