@@ -151,14 +151,15 @@ class App:
         if encoding is not None:
             body = inflate(body, encoding, limit)
         arrival = self._intake.read(body, headers.get("Content-Type", ""), relayed)
-        verdict = await self._committer.submit(arrival)
+        verdict = Verdict.STORED if arrival.is_empty else await self._committer.submit(arrival)
         if verdict is Verdict.ID_REUSED:
             raise Refused("id-reused", f"batch_id {arrival.message[BATCH_ID].hex()} has come before with another body")
         if verdict is Verdict.EPOCH_CLOSED:
             raise Refused("epoch-closed", "the epoch closed while the batch was on its way")
         if verdict is Verdict.STORED:
             self._own_metrics.stored += 1
-            self._own_metrics.reports += arrival.layout.num_reports
+            self._own_metrics.reports += 0 if arrival.is_empty else arrival.layout.num_reports
+            self._own_metrics.stopped_reports += arrival.num_stopped
         else:
             self._own_metrics.duplicates += 1
         if request.version == HttpVersion11 and request.keep_alive and not self._settings.origins:
