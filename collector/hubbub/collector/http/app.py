@@ -34,6 +34,7 @@ from hubbub.protocol.tally_files import Wanted, tallies_to_json
 from hubbub.protocol.wire import BATCH_ID
 
 _JSON = "application/json"
+_FOR_ANY_PAGE = {"Access-Control-Allow-Origin": "*"}  # what is public anyway may be read by scripts of any origin
 
 
 class Problem(Exception):
@@ -240,10 +241,10 @@ class App:
         return web.Response(text=text, content_type=_JSON)
 
     async def _get_metrics(self, request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(body=self._registry, content_type=_JSON)
+        return web.Response(body=self._registry, content_type=_JSON, headers=_FOR_ANY_PAGE)
 
     async def _get_openapi(self, request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(text=json.dumps(document(), indent=1), content_type=_JSON)
+        return web.Response(text=json.dumps(document(), indent=1), content_type=_JSON, headers=_FOR_ANY_PAGE)
 
     async def _get_prometheus(self, request: web.BaseRequest) -> web.StreamResponse:
         self._authorize(request, "read")
