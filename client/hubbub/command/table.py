@@ -43,6 +43,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         "run a collector: acknowledged means durable and counted exactly once", _COLLECTOR, "collector"
     ),
     "token": Subcommand("make, list or revoke tokens: who may read tallies, who may relay", _COLLECTOR, "collector"),
+    "stop": Subcommand("throw a metric's reports away from now on, without a word to clients", _COLLECTOR, "collector"),
     "backup": Subcommand("copy a running collector's store, whole and at one moment", _COLLECTOR, "collector"),
     "restore": Subcommand("make a collector's directory from a backup", _COLLECTOR, "collector"),
     "repair": Subcommand("save what can be saved of a damaged collector's directory", _COLLECTOR, "collector"),

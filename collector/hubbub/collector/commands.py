@@ -1,4 +1,4 @@
-"""The collector's commands: collect, token, backup, restore, clock, purge, repair."""
+"""The collector's commands: collect, token, stop, backup, restore, clock, purge, repair."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.serve import serve
 from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, Settings, read_settings, unknown_variables
 from hubbub.collector.start_check import check_start
+from hubbub.collector.stopped import read_stopped, stop_metric, undo_stop
 from hubbub.collector.storage.backup import backup, count_reports, restore
 from hubbub.collector.storage.purge import list_purged, restore_purged
 from hubbub.collector.storage.repair import repair
@@ -166,6 +167,35 @@ def run_token(arguments: Namespace) -> int:
             print(f"{plural(revoked, 'token')} named {arguments.revoked} revoked")
         case _:
             _list_tokens(tokens)
+    return 0
+
+
+def add_stop(parser: ArgumentParser) -> None:
+    parser.epilog = (
+        "Reports of a stopped metric are accepted and thrown away; clients are told nothing.\n"
+        "A running collector takes a change up within a second.\n\nexamples:\n"
+        "  hubbub stop homepage --data /var/lib/hubbub\n"
+        "  hubbub stop --list --data /var/lib/hubbub\n"
+        "  hubbub stop homepage --undo --data /var/lib/hubbub"
+    )
+    parser.add_argument("metric", metavar="NAME", nargs="?", help="the metric, all of its definitions")
+    parser.add_argument("--data", metavar="DIR", default=str(DEFAULTS["data"]), help="the collector's directory")
+    parser.add_argument("--list", action="store_true", help="show what is stopped")
+    parser.add_argument("--undo", action="store_true", help="count it again from now on")
+
+
+def run_stop(arguments: Namespace) -> int:
+    path = _data_dir(arguments) / "stopped"
+    if arguments.list is (arguments.metric is not None) or (arguments.list and arguments.undo):
+        raise Invalid(["either NAME or --list must be given"])
+    if arguments.list:
+        print("\n".join(read_stopped(path)) or "no metric is stopped")
+    elif arguments.undo:
+        undo_stop(path, arguments.metric)
+        print(f"{arguments.metric} is counted again; what came meanwhile is gone")
+    else:
+        stop_metric(path, arguments.metric)
+        print(f"{arguments.metric} is stopped: its reports are accepted and thrown away")
     return 0
 
 

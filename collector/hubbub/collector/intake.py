@@ -7,7 +7,7 @@ and that an install (unlike a relay) sends at most one report per metric and epo
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from hubbub.collector.catalog import Catalog, check_epoch, closing_day
 from hubbub.collector.message_layout import Layout, Layouts, check_block, layout_of
@@ -18,13 +18,19 @@ from hubbub.protocol.wire import BATCH_ID, CRC, MEDIA_TYPE, MEDIA_TYPE_JSON, fro
 
 
 class Arrival:
-    """A good batch on its way to the log: the packed message, and where things lie in it."""
+    """A good batch on its way to the log: the packed message, and where things lie in it.
 
-    __slots__ = ("id_record", "layout", "message")
+    `num_stopped` of the reports that came were of stopped metrics and are no longer in it. If that was all of them,
+    there is no message that could be stored: `is_empty`.
+    """
+
+    __slots__ = ("id_record", "is_empty", "layout", "message", "num_stopped")
 
     def __init__(self, message: bytes, layout: Layout) -> None:
         self.message = message
         self.layout = layout
+        self.num_stopped = 0
+        self.is_empty = False
         # The crc covers all of the message, so it tells bodies apart that share an id.
         self.id_record = message[BATCH_ID] + message[CRC] + layout.closes_bytes
 
@@ -33,6 +39,7 @@ class Intake:
     """Reads bodies under a catalogue. `sealed` is the store's record of closed epochs, only read here.
 
     `day` tells the last day on which the clock was known to be right; without it the clock is always believed.
+    `stopped` gives the names of the metrics whose reports are thrown away.
     """
 
     def __init__(
@@ -41,7 +48,9 @@ class Intake:
         clock: Callable[[], float],
         sealed: Mapping[str, int],
         day: Callable[[], int] | None = None,
+        stopped: Callable[[], Collection[str]] = frozenset,
     ) -> None:
+        self._stopped = stopped
         self._catalog = catalog
         self._clock = clock
         self._sealed = sealed
@@ -49,7 +58,14 @@ class Intake:
         self._layouts = Layouts()
 
     def read(self, body: bytes, content_type: str, relayed: bool) -> Arrival:
-        """The batch in a body; raises `Refused`."""
+        """The batch in a body, without what is stopped; raises `Refused`."""
+        arrival = self._read_whole(body, content_type, relayed)
+        stopped = self._stopped()
+        if stopped and any(column.metric.name in stopped for column in arrival.layout.columns):
+            return self._without(stopped, arrival)
+        return arrival
+
+    def _read_whole(self, body: bytes, content_type: str, relayed: bool) -> Arrival:
         if content_type == MEDIA_TYPE:
             return self._read_packed(body, relayed)
         media_type = content_type.partition(";")[0].strip().lower()
@@ -85,6 +101,20 @@ class Intake:
         layout = layout_of(batch, min(closes))
         self._layouts.remember(message, layout)
         return Arrival(message, layout)
+
+    def _without(self, stopped: Collection[str], whole: Arrival) -> Arrival:
+        """What is left of a good batch. It keeps the id record of the whole, to be known when it comes again."""
+        batch = unpack(whole.message, self._catalog.by_short_hash, check=lambda block: None)
+        kept = tuple(block for block in batch.blocks if block.metric.name not in stopped)
+        if kept:
+            rest = Batch(batch.batch_id, kept)
+            arrival = Arrival(pack(rest), layout_of(rest, whole.layout.closes))
+            arrival.id_record = whole.id_record
+            arrival.num_stopped = whole.layout.num_reports - arrival.layout.num_reports
+        else:
+            arrival = whole
+            arrival.num_stopped, arrival.is_empty = whole.layout.num_reports, True
+        return arrival
 
 
 def inflate(body: bytes, encoding: str, limit: int) -> bytes:

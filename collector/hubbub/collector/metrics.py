@@ -45,6 +45,7 @@ class CollectorMetrics:
     stored: int = 0
     duplicates: int = 0
     reports: int = 0
+    stopped_reports: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     checkpoints: Counter[CheckpointResult] = field(default_factory=Counter)
     commit_seconds: Histogram = field(default_factory=Histogram)
@@ -61,6 +62,10 @@ class CollectorMetrics:
         yield f'hubbub_batches_total{{status="duplicate"}} {self.duplicates}'
         yield from _head("hubbub_reports_total", "counter", "reports counted since the start")
         yield f"hubbub_reports_total {self.reports}"
+        yield from _head(
+            "hubbub_stopped_reports_total", "counter", "reports of stopped metrics, accepted and thrown away"
+        )
+        yield f"hubbub_stopped_reports_total {self.stopped_reports}"
         yield from _head("hubbub_rejects_total", "counter", "requests refused, by reason")
         for reason, number in sorted(self.refused.items()):
             yield f'hubbub_rejects_total{{reason="{reason}"}} {number}'

@@ -21,6 +21,7 @@ from hubbub.collector.http.tokens import Tokens
 from hubbub.collector.intake import Intake
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.settings import Settings
+from hubbub.collector.stopped import StoppedMetrics
 from hubbub.collector.storage.store import Store
 from hubbub.protocol.invalid import Invalid
 
@@ -43,6 +44,7 @@ class Reloader:
     committer: Committer
     limits: Limits
     tokens: Tokens
+    stopped: StoppedMetrics
     operator_log: OperatorLog
     clock: Callable[[], float]
 
@@ -69,9 +71,8 @@ class Reloader:
             assert settings.tls_certificate is not None
             self.context.load_cert_chain(settings.tls_certificate, settings.tls_key)  # for connections from now on
         self.limits.change(settings.sender_rate, settings.sender_burst)
-        self.app.change(
-            settings, catalog.registry, Intake(catalog, self.clock, self.store.sealed, lambda: self.store.day)
-        )
+        day, stopped = (lambda: self.store.day), self.stopped.names
+        self.app.change(settings, catalog.registry, Intake(catalog, self.clock, self.store.sealed, day, stopped))
         self.settings = settings
         later = [item.name for item in fields(Settings) if getattr(wanted, item.name) != getattr(settings, item.name)]
         self.operator_log.info("reloaded", metrics=len(catalog.metrics), **({"need_a_restart": later} if later else {}))

@@ -29,6 +29,7 @@ from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.reload import Reloader
 from hubbub.collector.settings import Settings
+from hubbub.collector.stopped import StoppedMetrics
 from hubbub.collector.storage.checkpoint import MetricEpoch
 from hubbub.collector.storage.clock_guard import Belief
 from hubbub.collector.storage.data_dir import DataDir
@@ -111,7 +112,8 @@ async def _serve(
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(operator_log, files, context))
     committer = Committer(store, settings, own_metrics, events)
     limits = Limits(settings.sender_rate, settings.sender_burst, time.monotonic)
-    intake = Intake(catalog, clock, store.sealed, lambda: store.day)
+    stopped = StoppedMetrics(store.data_dir.path / "stopped", operator_log)
+    intake = Intake(catalog, clock, store.sealed, lambda: store.day, stopped.names)
     app = App(settings, catalog.registry, store, intake, committer, limits, tokens, own_metrics, operator_log)
     reloader = Reloader(
         reread=reread or (lambda: settings),
@@ -122,6 +124,7 @@ async def _serve(
         committer=committer,
         limits=limits,
         tokens=tokens,
+        stopped=stopped,
         operator_log=operator_log,
         clock=clock,
     )
@@ -149,11 +152,16 @@ async def _serve(
     await events.stop.wait()
     watching.cancel()
     reloading.cancel()
-    operator_log.info("stopping")
     app.draining = True
+    operator_log.info("stopping")
     await _finish_requests(runner, settings.drain_seconds)
     await committer.drain()
     store.close()
+    return _last_words(events, own_metrics, operator_log)
+
+
+def _last_words(events: _Events, own_metrics: CollectorMetrics, operator_log: OperatorLog) -> int:
+    """The exit status, once everything is saved, and what the operator is told of it."""
     if events.failure is not None:
         error = f"{type(events.failure).__name__}: {events.failure}"
         operator_log.error("the store failed; nothing acknowledged is lost", error=error)

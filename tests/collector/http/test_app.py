@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from hubbub.protocol.wire import MEDIA_TYPE, pack
+from hubbub.protocol.report import Batch
+from hubbub.protocol.wire import MEDIA_TYPE, MEDIA_TYPE_JSON, pack, to_json
 from tests.collector.kit import REGISTRY, Collector, random_batch
 
 METRICS = list(REGISTRY)
@@ -106,6 +107,46 @@ def test_a_browser_of_an_allowed_origin_may_send_and_no_other(collector):
         assert (status, headers.get("Access-Control-Allow-Origin")) == (204, allowed)
         _, headers, _ = collector.request("POST", "/v1/reports", batch(3), Origin=origin, Content_Type=MEDIA_TYPE)
         assert headers.get("Access-Control-Allow-Origin") == allowed
+
+
+def test_any_page_may_read_what_is_public_and_nothing_else(collector):
+    """Without credentials: a wildcard allows no cookies and no tokens."""
+    for path in ("/v1/metrics", "/v1/openapi.json"):
+        headers = collector.request("GET", path, Origin="https://anyone.example")[1]
+        assert headers["Access-Control-Allow-Origin"] == "*"
+        assert "Access-Control-Allow-Credentials" not in headers
+    read = {"Authorization": f"Bearer {collector.token}", "Origin": "https://app.example"}
+    for path in ("/v1/tallies", "/metrics", "/healthz", "/readyz"):
+        assert "Access-Control-Allow-Origin" not in collector.request("GET", path, **read)[1]
+
+
+def in_json(made):
+    return json.dumps(to_json(made)).encode()
+
+
+def test_of_a_json_key_that_comes_twice_the_last_one_counts(collector):
+    """docs/http.md says so."""
+    made = random_batch(Random(21), METRICS[:1], time.time())
+    other = "00" * 16
+    twice = in_json(made).replace(b'"batch_id":', b'"batch_id": "%s", "batch_id":' % other.encode(), 1)
+    assert twice.count(b'"batch_id"') == 2
+    assert collector.post(twice, MEDIA_TYPE_JSON) == (200, {"status": "stored", "batch_id": made.batch_id.hex()})
+    assert collector.post(in_json(made), MEDIA_TYPE_JSON)[1]["status"] == "duplicate"
+
+
+def test_the_same_batch_in_another_form_is_a_duplicate_and_with_reports_in_another_order_it_is_another(collector):
+    """docs/http.md says so."""
+    made = random_batch(Random(22), METRICS, time.time())
+    assert collector.send(made)[1]["status"] == "stored"
+    document = to_json(made)
+    keys_reordered = dict(reversed([*document.items()]))
+    keys_reordered["reports"] = [dict(reversed([*report.items()])) for report in document["reports"]]
+    for same in (in_json(made), json.dumps(keys_reordered, indent=2).encode()):
+        assert collector.post(same, MEDIA_TYPE_JSON)[1]["status"] == "duplicate"
+    reordered = {**document, "reports": document["reports"][::-1]}
+    status, problem = collector.post(json.dumps(reordered).encode(), MEDIA_TYPE_JSON)
+    assert (status, problem["type"]) == (409, "urn:hubbub:problem:id-reused")
+    assert collector.send(Batch(made.batch_id, made.blocks[::-1]))[0] == 409
 
 
 def test_prometheus_is_told_of_batches_rejects_and_latencies(collector):

@@ -34,6 +34,7 @@ from hubbub.protocol.tally_files import Wanted, tallies_to_json
 from hubbub.protocol.wire import BATCH_ID
 
 _JSON = "application/json"
+_FOR_ANY_PAGE = {"Access-Control-Allow-Origin": "*"}  # what is public anyway may be read by scripts of any origin
 
 
 class Problem(Exception):
@@ -151,14 +152,15 @@ class App:
         if encoding is not None:
             body = inflate(body, encoding, limit)
         arrival = self._intake.read(body, headers.get("Content-Type", ""), relayed)
-        verdict = await self._committer.submit(arrival)
+        verdict = Verdict.STORED if arrival.is_empty else await self._committer.submit(arrival)
         if verdict is Verdict.ID_REUSED:
             raise Refused("id-reused", f"batch_id {arrival.message[BATCH_ID].hex()} has come before with another body")
         if verdict is Verdict.EPOCH_CLOSED:
             raise Refused("epoch-closed", "the epoch closed while the batch was on its way")
         if verdict is Verdict.STORED:
             self._own_metrics.stored += 1
-            self._own_metrics.reports += arrival.layout.num_reports
+            self._own_metrics.reports += 0 if arrival.is_empty else arrival.layout.num_reports
+            self._own_metrics.stopped_reports += arrival.num_stopped
         else:
             self._own_metrics.duplicates += 1
         if request.version == HttpVersion11 and request.keep_alive and not self._settings.origins:
@@ -239,10 +241,10 @@ class App:
         return web.Response(text=text, content_type=_JSON)
 
     async def _get_metrics(self, request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(body=self._registry, content_type=_JSON)
+        return web.Response(body=self._registry, content_type=_JSON, headers=_FOR_ANY_PAGE)
 
     async def _get_openapi(self, request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(text=json.dumps(document(), indent=1), content_type=_JSON)
+        return web.Response(text=json.dumps(document(), indent=1), content_type=_JSON, headers=_FOR_ANY_PAGE)
 
     async def _get_prometheus(self, request: web.BaseRequest) -> web.StreamResponse:
         self._authorize(request, "read")

@@ -9,19 +9,18 @@ The file is read anew every second it is asked for, so that `hubbub token` works
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from hubbub.collector.operator_files import locked, replace_file
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.protocol.invalid import Invalid
 
@@ -106,7 +105,7 @@ def new_token(path: Path, role: Role, name: str) -> str:
         raise Invalid([f"name must match {_NAME.pattern}, got {name!r}"])
     token = secrets.token_urlsafe(32)
     line = f"{role} {name} {hashlib.sha256(token.encode()).hexdigest()}\n".encode()
-    with _locked(path.parent):
+    with locked(path.parent):
         lines = _lines(path)
         if lines and not lines[-1].endswith(b"\n"):  # written by hand: the new line must not run into the last one
             line = b"\n" + line
@@ -121,14 +120,14 @@ def new_token(path: Path, role: Role, name: str) -> str:
 
 def revoke_tokens(path: Path, name: str) -> int:
     """Take away every token of this name; how many there were. All other lines stay as they are."""
-    with _locked(path.parent):
+    with locked(path.parent):
         tokens, _ = read_tokens(path)
         revoked = sum(token.name == name for token in tokens)
         if not revoked:
             known = ", ".join(sorted({token.name for token in tokens})) or "none"
             raise Invalid([f"NAME must be a token's, got {name!r}; there are: {known}"])
         kept = [line for line in _lines(path) if not _is_token_named(line, name)]
-        _replace(path.resolve(), b"".join(kept))
+        replace_file(path.resolve(), b"".join(kept))
     return revoked
 
 
@@ -146,36 +145,3 @@ def _content(line: bytes) -> str:
 def _is_token_named(line: bytes, name: str) -> bool:
     found = _LINE.fullmatch(_content(line))
     return found is not None and found[2] == name
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Put new content into the place of a file at once, with its owner: the collector must be able to read it."""
-    before, unfinished = path.stat(), path.with_name(path.name + ".part")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if (before.st_uid, before.st_gid) != (os.getuid(), os.getgid()):
-                os.fchown(descriptor, before.st_uid, before.st_gid)
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        unfinished.replace(path)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One writer at a time; a line appended while the file is being replaced would be lost."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -1,0 +1,82 @@
+"""Metrics that the operator has stopped: their reports are accepted and thrown away, and clients are told nothing.
+
+The list is a file of names, one a line, blank lines and comments after `#` as one likes. It is read anew every second
+it is asked for, so that `hubbub stop` works beside a running collector.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hubbub.collector.operator_files import locked, replace_file
+from hubbub.collector.operator_log import OperatorLog
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.metric import NAME
+
+_LOOK_SECONDS = 1.0
+
+
+class StoppedMetrics:
+    """The names on the list, as the file has them now."""
+
+    def __init__(self, path: Path, operator_log: OperatorLog, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._operator_log = operator_log
+        self._clock = clock
+        self._look_at = clock()
+        self._names: frozenset[str] = frozenset()
+        self._problem = ""
+
+    def names(self) -> frozenset[str]:
+        if self._clock() >= self._look_at:
+            self._look_at = self._clock() + _LOOK_SECONDS
+            self._look()
+        return self._names
+
+    def _look(self) -> None:
+        """A file that cannot be read changes nothing, and the operator is told once."""
+        try:
+            names = frozenset(read_stopped(self._path))
+        except (OSError, UnicodeDecodeError) as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                self._operator_log.warning(
+                    "the list of stopped metrics cannot be read and stays as it was", error=error
+                )
+            return
+        self._problem = ""
+        if names != self._names:
+            self._names = names
+            self._operator_log.info("reports of stopped metrics are thrown away", metrics=sorted(names))
+
+
+def read_stopped(path: Path) -> list[str]:
+    """The names in the file; none if there is no file."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+def stop_metric(path: Path, name: str) -> None:
+    """Add a name to the list."""
+    if not NAME.fullmatch(name):
+        raise Invalid([f"NAME must be a metric's, got {name!r}"])
+    with locked(path.parent):
+        names = read_stopped(path)
+        if name not in names:
+            _write(path, [*names, name])
+
+
+def undo_stop(path: Path, name: str) -> None:
+    """Take a name off the list."""
+    with locked(path.parent):
+        names = read_stopped(path)
+        if name not in names:
+            raise Invalid([f"NAME must be a stopped metric's, got {name!r}; stopped are: {', '.join(names) or 'none'}"])
+        _write(path, [other for other in names if other != name])
+
+
+def _write(path: Path, names: list[str]) -> None:
+    replace_file(path, "".join(f"{name}\n" for name in names).encode())
