@@ -143,15 +143,24 @@ def pool(tally: Tally) -> PooledTally:
     return PooledTally(metric=tally.metric, epochs=tuple(tally.epochs), cohorts=cohorts, sampling=sampling)
 
 
-def finite_population(pools: Sequence[PooledTally], estimand: Estimand) -> float:
+def finite_population(pools: Sequence[PooledTally], estimand: Estimand, *, same_installs: bool = True) -> float:
     """What the sampling of everyone takes off: the installs that reported are not a sample of themselves.
 
     With cohorts drawn at random from n installs, covariances are those of independent samples minus 1/n of the
-    multinomial one; that difference is all there is between the two estimands.
+    multinomial one; that difference is all there is between the two estimands. Of several definitions the smaller crowd
+    is taken as part of the larger, as of several epochs; or, without `same_installs`, as another crowd.
     """
-    if estimand == "population":
+    crowds = [1 / pool.sampling for pool in pools if np.isfinite(pool.sampling)]
+    if estimand == "population" or not crowds:
         return 0.0
-    return 1 / sum(1 / pool.sampling for pool in pools) if any(np.isfinite(pool.sampling) for pool in pools) else 0.0
+    return 1 / (max(crowds) if same_installs else sum(crowds))
+
+
+def shared_sampling(sampling: Sequence[float], weights: Sequence[float]) -> float:
+    """Variance factor of a weighted sum over definitions in which the smaller crowd is part of the larger: two crowds
+    of N and N' then covary by 1 / max(N, N')."""
+    pairs = np.minimum.outer(np.asarray(sampling), np.asarray(sampling))
+    return float(np.asarray(weights) @ pairs @ np.asarray(weights))
 
 
 def _ones(rows: Sequence[Sequence[int]], width: int) -> Array:

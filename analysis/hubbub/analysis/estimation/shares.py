@@ -21,7 +21,7 @@ from hubbub.analysis.estimation.selection import normal_p_value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Estimated shares of all installs, one for each answer.
+    """Estimated shares of all installs, one for each answer. `samples` are the crowds behind the cells.
 
     Cell i asked about `answer[i]`, in `cohort[i]`, and enters that answer's estimate with `coefficient[i]`.
     """
@@ -32,15 +32,77 @@ class Shares:
     coefficient: Array
     answer: Index
     cohort: Index
+    samples: Samples
 
     @property
     def std_error(self) -> Array:
         return np.sqrt(self.variance.at(self.estimate))
 
 
-def shares(cohorts: Sequence[Cohort], asked: Sequence[Sequence[int]], num_answers: int, finite: float) -> Shares:
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Independent samples of installs, and with which weight each answer's estimate rests on each.
+
+    A cohort is one. The same cohort of several definitions holds the same installs, the smaller crowd being part of the
+    larger, so that two of them covary by the smaller 1/N: by as much as samples of these sizes, each of which all the
+    definitions share that are no larger.
+    """
+
+    sample: Index
+    answer: Index
+    weight: Array
+    size: Array
+
+    @classmethod
+    def of(cls, cohorts: Sequence[Cohort], places: Sequence[int], cells: tuple[Index, Index, Array]) -> Samples:
+        """`cells` are the answer, the cohort and the coefficient of each cell; `places` say which cohort each is in its
+        own definition."""
+        answer, cohort, coefficient = cells
+        by_place: dict[int, list[int]] = {}
+        for index, place in enumerate(places):
+            if cohorts[index].reports:
+                by_place.setdefault(place, []).append(index)
+        sizes: list[float] = []
+        pairs: list[tuple[int, int]] = []
+        for members in by_place.values():
+            members.sort(key=lambda index: cohorts[index].sampling)
+            before = 0.0
+            for i, largest in enumerate(members):
+                pairs += [(len(sizes), index) for index in members[i:]]
+                sizes.append(cohorts[largest].sampling - before)
+                before = cohorts[largest].sampling
+        starts = np.searchsorted(cohort, np.arange(len(cohorts) + 1))
+        cell = np.concatenate([np.arange(starts[c], starts[c + 1]) for _, c in pairs] or [np.zeros(0, dtype=np.int64)])
+        sample = np.repeat([s for s, _ in pairs], [starts[c + 1] - starts[c] for _, c in pairs]).astype(np.int64)
+        num_answers = int(answer.max(initial=0)) + 1
+        key, where = np.unique(sample * num_answers + answer[cell], return_inverse=True)
+        weight = _sums(where, coefficient[cell], len(key))
+        return cls(key // num_answers, key % num_answers, weight, np.array(sizes)[key // num_answers])
+
+    def variance(self, num_answers: int) -> Array:
+        """Of each answer's estimate, divided by f (1 - f)."""
+        return _sums(self.answer, self.size * self.weight**2, num_answers)
+
+    def covariance(self, own: Array, others: Array) -> Array:
+        """Of each answer's estimate, held by `own`, with the sum of all others, held by `others`.
+
+        Those who hold the one do not hold the other.
+        """
+        held = self.weight * others[self.answer]
+        rest = _sums(self.sample, held, int(self.sample.max(initial=0)) + 1)[self.sample] - held
+        return -_sums(self.answer, self.size * self.weight * own[self.answer] * rest, len(own))
+
+
+def shares(
+    cohorts: Sequence[Cohort],
+    asked: Sequence[Sequence[int]],
+    num_answers: int,
+    finite: float,
+    places: Sequence[int] | None = None,
+) -> Shares:
     """The share of each answer. `asked[c][j]` is the answer that bit j of cohort c asks about; `finite` is what the
-    sampling of everyone takes off (see `cells.finite_population`)."""
+    sampling of everyone takes off (see `cells.finite_population`); cohorts with the same one of `places` are of several
+    definitions and hold the same installs."""
     rows = [np.asarray(row, dtype=np.int64) for row in asked]
     answer = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
     widths = [len(row) for row in rows]
@@ -60,10 +122,11 @@ def shares(cohorts: Sequence[Cohort], asked: Sequence[Sequence[int]], num_answer
         return _sums(answer, coefficient**2 * np.where(observed, cell_values, 0), num_answers)
 
     estimate = np.where(never, np.nan, _sums(answer, coefficient * np.where(observed, share, 0), num_answers))
+    samples = Samples.of(cohorts, places or range(len(cohorts)), (answer, where, coefficient))
     variance = Variance(
         floor=np.where(never, np.inf, combine(floor)),
         slope=combine(slope),
-        sampling=np.maximum(combine(sampling) - finite, 0),
+        sampling=np.maximum(samples.variance(num_answers) - finite, 0),
     )
     return Shares(
         estimate=estimate,
@@ -72,6 +135,7 @@ def shares(cohorts: Sequence[Cohort], asked: Sequence[Sequence[int]], num_answer
         coefficient=coefficient,
         answer=answer,
         cohort=where,
+        samples=samples,
     )
 
 
@@ -88,12 +152,7 @@ def covariance_with_others(
 ) -> Array:
     """Cov(estimate of each answer, sum of the estimates of all *other* chosen answers), where the share of the answer
     itself is `own` and the others' are `truth`."""
-    # Of two answers of one cohort: those who hold the one do not hold the other.
-    held = of.coefficient * truth[of.answer] * chosen[of.answer]
-    per_cohort = _sums(of.cohort, held, len(cohorts))
-    sampling = np.array([cohort.sampling if cohort.reports else 0.0 for cohort in cohorts])
-    others = per_cohort[of.cohort] - held
-    covariance = -_sums(of.answer, of.coefficient * own[of.answer] * sampling[of.cohort] * others, len(truth))
+    covariance = of.samples.covariance(own, truth * chosen)
     covariance += finite * own * (truth[chosen].sum() - truth * chosen)
     for index, cohort in enumerate(cohorts):
         if cohort.one_hot and cohort.reports:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubbub.analysis.arrays import Array
-from hubbub.analysis.estimation.cells import Cohort, TwoStageNoise
+from hubbub.analysis.estimation.cells import Cohort, TwoStageNoise, shared_sampling
 
 _CHUNK = 4_000_000  # coefficients held at a time
 
@@ -50,15 +50,14 @@ class Level:
             return cls(shares=np.zeros(len(cohorts[0].ones)), floor=np.inf, slope=0.0, sampling=np.inf, reports=0.0)
         weight = np.array([1 / (cohort.floor or cohort.sampling) for cohort in observed])
         weight /= weight.sum()
-        floor, slope, sampling = (
-            float(np.sum(weight**2 * [getattr(cohort, name) for cohort in observed]))
-            for name in ("floor", "slope", "sampling")
+        floor, slope = (
+            float(np.sum(weight**2 * [getattr(cohort, name) for cohort in observed])) for name in ("floor", "slope")
         )
         return cls(
             shares=np.sum([w * cohort.shares for w, cohort in zip(weight, observed, strict=True)], axis=0),
             floor=floor,
             slope=slope,
-            sampling=sampling,
+            sampling=shared_sampling([cohort.sampling for cohort in observed], weight.tolist()),
             reports=sum(cohort.reports for cohort in observed),
         )
 

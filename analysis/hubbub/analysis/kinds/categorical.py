@@ -15,7 +15,7 @@ from hubbub.analysis.estimation.intervals import normal_interval, score_interval
 from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.estimation.shares import Shares, covariance_with, covariance_with_others, possible, shares
 from hubbub.analysis.kinds.kind import Pools
-from hubbub.analysis.kinds.rows import Columns, assemble, cohorts_of
+from hubbub.analysis.kinds.rows import Columns, assemble, cohorts_of, places_of
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ABSENT, ANSWER, Decoding, Diagnostics, Role
 
@@ -40,7 +40,7 @@ class Questions:
 def decode_answers(pools: Pools, questions: Questions, options: Options) -> Decoding:
     """Design, weigh, estimate, judge."""
     cohorts, finite = cohorts_of(pools), finite_population(pools, options.estimand)
-    found = shares(cohorts, questions.asked, len(questions.values), finite)
+    found = shares(cohorts, questions.asked, len(questions.values), finite, places_of(pools))
     low, high = score_interval(found.estimate, found.variance, options.confidence)
     rows = Columns(
         values=questions.values,

@@ -90,6 +90,11 @@ def cohorts_of(pools: Pools) -> list[Cohort]:
     return [cohort for pool in pools for cohort in pool]
 
 
+def places_of(pools: Pools) -> list[int]:
+    """Which cohort of its definition each of `cohorts_of` is: an install is in the same one of each."""
+    return [place for pool in pools for place in range(len(pool.cohorts))]
+
+
 def average_installs(pools: Pools) -> float:
     """The installs of an average epoch."""
     return sum(pool.reports / max(len(pool.epochs), 1) for pool in pools)

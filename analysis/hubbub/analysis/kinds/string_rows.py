@@ -62,7 +62,7 @@ class Answered:
     @classmethod
     def of(cls, pools: Pools, design: Design, found: StringEstimates, options: Options) -> Answered:
         """Where every answer sets the same number of bits, the ones in all count the answers, whatever the hash."""
-        finite = finite_population(pools, options.estimand)
+        finite = finite_population(pools, options.estimand, same_installs=False)
         if design.constant_weight:
             share, variance = _answered_by_weight(pools, design, finite)
         elif found.fit is not None and found.fit.degrees > 0:
@@ -71,7 +71,8 @@ class Answered:
         else:  # as many cells as unknowns: nothing says how evenly the strings fell on them
             share, variance = np.nan, Variance(np.array([np.inf]), np.zeros(1), np.zeros(1))
         low, high = score_interval(np.array([share]), variance, options.confidence)
-        return cls(share, variance, finite_population(pools, "reporting"), float(low[0]), float(high[0]))
+        sampling = finite_population(pools, "reporting", same_installs=False)
+        return cls(share, variance, sampling, float(low[0]), float(high[0]))
 
     @property
     def std_error(self) -> float:
