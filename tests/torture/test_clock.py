@@ -97,6 +97,4 @@ def test_100_jumps_at_random_times_lose_nothing(tmp_path, wrong_clock, figure):
     random = Random(12)
     jumps = [random.choice([-1, 1]) * random.uniform(1.1 * 3600, 3650 * DAY) for _ in range(100)]
     oracle = jump_under_load(tmp_path, wrong_clock, jumps)
-    figure(
-        "clock", f"100 jumps of an hour to ten years under load, {len(oracle.batches)} batches, none lost or refused"
-    )
+    figure("clock", f"100 jumps of an hour to ten years under load, {len(oracle.batches)} batches, none lost")

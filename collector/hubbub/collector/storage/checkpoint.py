@@ -208,7 +208,7 @@ class Checkpoint:
 
     def _save_purged(self, snapshot: Snapshot) -> None:
         """Purged counts stay for a while, out of the way. What has been here long enough goes for good."""
-        before = self.purged()
+        before = self.purged() if snapshot.purged else {}
         for key, cells in snapshot.purged.items():
             if key in before:
                 cells = cells + before[key][0]
