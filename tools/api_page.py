@@ -111,7 +111,7 @@ def section(module_name: str) -> Iterator[str]:
         yield from entry(name, getattr(module, name))
     borrowed = [f"`{name}`" for name in PUBLIC[module_name] if name not in own]
     if borrowed:
-        yield f"Also here, from [hubbub.protocol](#hubbub-protocol): {', '.join(borrowed)}."
+        yield f"Also here, from hubbub.protocol: {', '.join(borrowed)}."
         yield ""
 
 

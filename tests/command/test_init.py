@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hubbub.command.table import SUBCOMMANDS
+from hubbub.protocol.kinds import KINDS
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.shape import SHAPES
 from tests.command.test_command import hubbub
 
 
@@ -20,7 +20,7 @@ def test_init_makes_a_registry_of_all_six_kinds_and_an_app(tmp_path: Path) -> No
     done = hubbub("init", tmp_path / "mine", "--app", "org.example.mine")
     registry = Registry.load(tmp_path / "mine" / "metrics.toml")
     assert registry.app == "org.example.mine"
-    assert {metric.kind for metric in registry} == set(SHAPES)
+    assert {metric.kind for metric in registry} == set(KINDS)
     assert "hubbub on --app org.example.mine" in done.stdout
 
 

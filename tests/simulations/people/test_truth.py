@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hubbub.analysis.decode import decode
+from hubbub.analysis import decode
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.people.truth import truth_of
