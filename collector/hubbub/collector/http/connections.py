@@ -4,6 +4,10 @@ At the limit a new connection takes the place of the oldest that has no request 
 ones cannot shut out honest senders. A connection that does not bring a whole request in time is closed: by aiohttp, and
 before its first request by a timer here, for aiohttp before 3.14 would wait for that one for ever.
 
+A sender that does not read its answers is not written to: from about 64 KiB of unread answers on nothing more is read
+from it and no further request of it is begun, and if it has taken nothing for as long as a request may take, it is cut
+off. So a connection holds at most that, one more answer, and what it had sent already.
+
 No private attribute of aiohttp is used. What is used and not documented there is checked at the start: `aiohttp_check`.
 """
 
@@ -30,7 +34,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
     """One connection. `sender` is the name its rate limit is kept under, while `sender_key` is in force."""
 
-    __slots__ = ("_first_request_timer", "busy", "sender", "sender_key")
+    __slots__ = ("_first_request_timer", "_idle_seconds", "_read_on", "_unread_timer", "busy", "sender", "sender_key")
 
     def __init__(self, server: Server, loop: asyncio.AbstractEventLoop, idle_seconds: float) -> None:
         super().__init__(
@@ -45,11 +49,54 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
         self.busy = False
         self.sender = b""
         self.sender_key = b""
+        self._idle_seconds = idle_seconds
+        self._read_on: asyncio.Future[None] | None = None  # done when its sender reads on; None while it does
+        self._unread_timer: asyncio.TimerHandle | None = None
         self._first_request_timer: asyncio.TimerHandle | None = loop.call_later(idle_seconds, self.force_close)
 
     def begin_request(self) -> None:
         self.busy = True
         self._stop_timer()
+
+    async def until_read(self) -> None:
+        """Wait while answers pile up that the sender does not read."""
+        if self._read_on is not None:
+            await asyncio.shield(self._read_on)
+
+    def pause_writing(self) -> None:
+        """The transport says: too much is waiting to be sent."""
+        super().pause_writing()
+        self._read_on = asyncio.get_running_loop().create_future()
+        if self.transport is not None:
+            self.transport.pause_reading()
+            self._watch_unread(self.transport, self.transport.get_write_buffer_size() + 1)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_waiting()
+        if self.transport is not None:
+            self.transport.resume_reading()
+
+    def _watch_unread(self, transport: asyncio.Transport, before: int) -> None:
+        """Cut the sender off if nothing has been taken since the last look.
+
+        The transport is an argument, for aiohttp drops it when it closes a connection; but one that is closed politely
+        stays open until everything has been read.
+        """
+        unread = transport.get_write_buffer_size()
+        if unread < before:
+            later = asyncio.get_running_loop().call_later
+            self._unread_timer = later(self._idle_seconds, self._watch_unread, transport, unread)
+        else:
+            transport.abort()
+
+    def _stop_waiting(self) -> None:
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
+        if self._read_on is not None:
+            self._read_on.set_result(None)
+            self._read_on = None
 
     def handle_error(
         self,
@@ -65,6 +112,7 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_timer()  # which would keep a closed connection in memory until then
+        self._stop_waiting()
         super().connection_lost(exc)
 
     def _stop_timer(self) -> None:
@@ -77,7 +125,8 @@ class Server(web.Server):  # type: ignore[type-arg,unused-ignore]
     """aiohttp's low-level server with a limit on connections and no log of requests."""
 
     def __init__(self, handler: Handler, max_connections: int, idle_seconds: float) -> None:
-        super().__init__(handler)
+        super().__init__(self._answer)
+        self._answer_request = handler
         self._max_connections = max_connections
         self._idle_seconds = idle_seconds
         self._event_loop = asyncio.get_running_loop()
@@ -85,6 +134,12 @@ class Server(web.Server):  # type: ignore[type-arg,unused-ignore]
 
     def __call__(self) -> Connection:
         return Connection(self, self._event_loop, self._idle_seconds)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        await connection.until_read()
+        return await self._answer_request(request)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         if len(self._open) >= self._max_connections:
