@@ -47,3 +47,46 @@ def test_what_cannot_be_compared_is_refused_in_words():
         compare(ours, side([10, 10, 10, 10], rng, estimand="population"))
     with pytest.raises(Invalid, match="must have the same kind, got 'choice' and 'flag'"):
         compare(ours, decode(tally_of(define(Flag()), [10, 10], rng)))
+
+
+def false_changes(installs: int, share: float, estimand: str, populations: int, epsilon: str = "8") -> tuple[int, int]:
+    """Two crowds of one population, or two that hold the same, give one of twenty answers: how often a change is seen
+    (each test by itself), and how often the interval holds no difference."""
+    metric = define(Choice(choices=tuple(f"choice {i}" for i in range(20))), epsilon, epsilon)
+    rng = np.random.default_rng([22, installs, round(1000 * share), *estimand.encode(), *epsilon.encode()])
+    fixed = round(installs * share)
+    options = Options(estimand=estimand)
+    changed = held = 0
+    for _ in range(populations):
+        sides = [fixed, fixed] if estimand == "reporting" else rng.binomial(installs, share, size=2)
+        crowds = ([n, *[0] * 19, installs - n] for n in sides)
+        before, after = (decode(tally_of(metric, crowd, rng), options=options) for crowd in crowds)
+        found = compare(before, after)
+        changed += bool(found.p_value[0] <= 0.05)
+        held += bool(found.low[0] <= 0 <= found.high[0])
+    return changed, held
+
+
+@pytest.mark.parametrize(("share", "estimand"), [(0.01, "reporting"), (0.05, "reporting"), (0.03, "population")])
+def test_few_installs_show_no_change_where_there_is_none(share: float, estimand: str) -> None:
+    """200 installs, epsilon 8: of the two who hold an answer none, one or both are counted. With a normal law at each
+    side's own estimate, 12 % were said to have changed. Fewer than 5 % are allowed: such counts come in steps."""
+    populations = 1_000
+    changed, held = false_changes(200, share, estimand, populations)
+    assert_binomial(max(changed, round(0.05 * populations)), populations, 0.05)
+    assert_binomial(min(held, round(0.95 * populations)), populations, 0.95)
+    assert power(populations, 0.05, 0.12) > 0.99
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("installs", [50, 200, 1_000, 20_000])
+@pytest.mark.parametrize("share", [0.02, 0.04, 0.3])
+@pytest.mark.parametrize("epsilon", ["1", "4", "8"])
+@pytest.mark.parametrize("estimand", ["reporting", "population"])
+def test_no_change_is_seen_where_there_is_none(installs, share, epsilon, estimand, figure) -> None:
+    changed, held = false_changes(installs, share, estimand, 2_000, epsilon)
+    figure(
+        f"no change, {estimand}, n {installs}, share {share}, epsilon {epsilon}",
+        f"said to have changed {changed / 2_000:.3f}, interval covers {held / 2_000:.3f}",
+    )
+    assert_binomial(max(changed, 100), 2_000, 0.05)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from hubbub.analysis.arrays import Array, Mask
-from hubbub.analysis.estimation.intervals import normal_interval
+from hubbub.analysis.arrays import Array, Index, Mask
+from hubbub.analysis.estimation.intervals import Variance, normal_interval
 from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.result import ANSWER, Decoding, Role, epoch_span
 from hubbub.protocol.invalid import Invalid
@@ -72,9 +72,8 @@ def compare(before: Decoding, after: Decoding) -> Comparison:
     a, b = (np.array(side) for side in zip(*pairs, strict=True))
     difference = after.estimate[b] - before.estimate[a]
     std_error = np.hypot(before.std_error[a], after.std_error[b])
-    low, high = normal_interval(difference, std_error, after.confidence)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        p_value = 2 * np.asarray(ndtr(-np.abs(difference) / std_error))
+    low, high = _interval(before, a, after, b)
+    p_value = _p_values(before, a, after, b)
     roles = tuple(before.roles[i] for i in a)
     is_answer = np.array([role == ANSWER for role in roles])
     corrected = adjust(np.where(is_answer, p_value, np.nan), after.correction)
@@ -92,3 +91,40 @@ def compare(before: Decoding, after: Decoding) -> Comparison:
         p_value=p_value,
         p_adjusted=np.where(is_answer, corrected, np.minimum(2 * p_value, 1)),
     )
+
+
+def _interval(before: Decoding, a: Index, after: Decoding, b: Index) -> tuple[Array, Array]:
+    """Of the difference. Where each side has a score interval, its reach towards the other side (Newcombe 1998): few
+    counts reach farther up than down; and half a step of the counts, as the test allows."""
+    difference = after.estimate[b] - before.estimate[a]
+    if before.variance is None or after.variance is None:
+        return normal_interval(difference, np.hypot(before.std_error[a], after.std_error[b]), after.confidence)
+    with np.errstate(invalid="ignore"):
+        down = np.hypot(after.estimate[b] - after.low[b], before.high[a] - before.estimate[a])
+        up = np.hypot(after.high[b] - after.estimate[b], before.estimate[a] - before.low[a])
+    half = _half_step(before.variance.of(a), after.variance.of(b))
+    return difference - down - half, difference + up + half
+
+
+def _half_step(ours: Variance, theirs: Variance) -> Array:
+    return np.asarray((ours.step + theirs.step) / 4)
+
+
+def _p_values(before: Decoding, a: Index, after: Decoding, b: Index) -> Array:
+    """Of no difference, two-sided. For declared answers a score test, with both variances at the share that both sides
+    then have: at each side's own estimate, few counts would seem too sure. Counts come in steps, so a difference is
+    taken as nearer to none by half a step (Yates 1934; here the mean of the two sides' half steps)."""
+    distance = np.abs(after.estimate[b] - before.estimate[a])
+    std_error = np.hypot(before.std_error[a], after.std_error[b])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if before.variance is not None and after.variance is not None:
+            ours, theirs = before.variance.of(a), after.variance.of(b)
+            distance = np.maximum(distance - _half_step(ours, theirs), 0)
+            share = (before.estimate[a] + after.estimate[b]) / 2
+            for _ in range(3):  # each side weighs by its precision, which depends on the share a little
+                weight = 1 / np.maximum(ours.at(share), 1e-300)
+                other = 1 / np.maximum(theirs.at(share), 1e-300)
+                share = (weight * before.estimate[a] + other * after.estimate[b]) / (weight + other)
+            std_error = np.sqrt(ours.at(share) + theirs.at(share))
+        p_value = 2 * np.asarray(ndtr(-distance / std_error))
+    return np.where((distance == 0) & (std_error >= 0), 1.0, p_value)

@@ -11,6 +11,7 @@ import numpy as np
 
 from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.distribution import Distribution
+from hubbub.analysis.estimation.intervals import Variance
 from hubbub.analysis.optional import need
 from hubbub.analysis.options import Correction, Estimand, Whom
 
@@ -84,6 +85,7 @@ class Decoding:
     best_guess: Array  # the most plausible population: biased, for reading, not for sums or tests
     low_selected: Array  # interval given that the value was detected; nan where it was not
     high_selected: Array  # its upper end
+    variance: Variance | None = None  # of each estimate, as a function of the true share; None where not known
     distribution: Distribution | None = None  # of a range: any share, the distribution function, quantiles
 
     def __len__(self) -> int:

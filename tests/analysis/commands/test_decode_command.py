@@ -182,3 +182,15 @@ def test_candidates_beyond_a_million_are_refused(world, monkeypatch):
     monkeypatch.setattr("hubbub.analysis.candidates_file.MOST_CANDIDATES", 3)
     with pytest.raises(Invalid, match="at most 3 candidates, got 100"):
         decode(world / "page.json", "--candidates", world / "pages.txt")
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet", "txt"])
+def test_a_file_is_what_its_ending_says_unless_a_format_is_given(world, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    out = world / f"found.{ending}"
+    assert decode(world / "flag2960.json", "--out", out) == 0
+    start = {"csv": b"metric,epochs,value", "json": b"[", "parquet": b"PAR1", "txt": b"asked (flag)"}[ending]
+    assert out.read_bytes().startswith(start)
+    assert decode(world / "flag2960.json", "--out", out, "--format", "table") == 0
+    assert out.read_bytes().startswith(b"asked (flag)")

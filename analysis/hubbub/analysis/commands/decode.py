@@ -61,7 +61,7 @@ def add_decode(parser: ArgumentParser) -> None:
         help="range metrics: the number below which the share Q of answers lies; may be repeated",
     )
     parser.add_argument("--merge", action="store_true", help="add up tallies that hold the same epoch")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="how the result is written (default: table)")
+    parser.add_argument("--format", choices=FORMATS, help="how to write the result (default: as --out ends, or table)")
     parser.add_argument("--json", action="store_const", dest="format", const="json", help="the same as --format json")
     parser.add_argument("--out", metavar="FILE", help="where to write; needed for parquet")
     parser.add_argument("--chart", metavar="FILE", help="draw the result: .png, .svg or .html")
@@ -95,6 +95,7 @@ def run_decode(arguments: Namespace) -> int:
         ranges=tuple((low, high) for low, high in arguments.between or ()),
         quantiles=tuple(arguments.quantile or QUANTILES),
     )
+    arguments.format = arguments.format or _format_of(arguments.out)
     require(_contradictions(arguments))
     decodings = _decodings(arguments, options)
     if arguments.chart:
@@ -106,6 +107,12 @@ def run_decode(arguments: Namespace) -> int:
     else:
         _write(arguments, decodings)
     return 0
+
+
+def _format_of(out: str | None) -> str:
+    """What the ending of a file says: .csv, .json and .parquet; a table otherwise."""
+    ending = Path(out or "").suffix.lower().removeprefix(".")
+    return ending if ending in ("csv", "json", "parquet") else "table"
 
 
 def _contradictions(arguments: Namespace) -> Iterator[str]:

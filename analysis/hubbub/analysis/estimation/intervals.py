@@ -8,21 +8,27 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from hubbub.analysis.arrays import Array, Mask
+from hubbub.analysis.arrays import Array, Index, Mask
 
 
 @dataclass(frozen=True, slots=True)
 class Variance:
-    """Variance of an estimated share as a function of the true share f: floor + slope f + sampling f (1 - f)."""
+    """Variance of an estimated share as a function of the true share f: floor + slope f + sampling f (1 - f). `step` is
+    how far one more count moves the estimate, at most."""
 
     floor: Array
     slope: Array
     sampling: Array
+    step: Array | float = 0.0
 
     def at(self, share: Array) -> Array:
         """At the share nearest to `share` that a population can have."""
         share = np.clip(share, 0, 1)
         return np.maximum(self.floor + self.slope * share + self.sampling * share * (1 - share), 0)
+
+    def of(self, rows: Index) -> Variance:
+        step = np.broadcast_to(self.step, self.floor.shape)
+        return Variance(self.floor[rows], self.slope[rows], self.sampling[rows], step[rows])
 
 
 def critical(confidence: float) -> float:

@@ -127,6 +127,7 @@ def shares(
         floor=np.where(never, np.inf, combine(floor)),
         slope=combine(slope),
         sampling=np.maximum(samples.variance(num_answers) - finite, 0),
+        step=_largest_step(cohorts, where, answer, coefficient, num_answers),
     )
     return Shares(
         estimate=estimate,
@@ -196,6 +197,16 @@ def _p_values(
     reports = _sums(answer, np.repeat([c.reports for c, _ in observed], [len(row) for _, row in observed]), num_answers)
     p_value = np.asarray(stats.binom.sf(ones - 1, reports, observed[0][0].noise.p_star))
     return np.asarray(np.where(reports > 0, p_value, np.nan))
+
+
+def _largest_step(
+    cohorts: Sequence[Cohort], where: Index, answer: Index, coefficient: Array, num_answers: int
+) -> Array:
+    """How far one more count moves each answer's estimate, at most."""
+    one = np.array([1 / (cohort.reports * cohort.noise.gain) if cohort.reports else 0.0 for cohort in cohorts])
+    steps = np.zeros(num_answers)
+    np.maximum.at(steps, answer, coefficient * one[where])
+    return steps
 
 
 def _sums(group: Index, values: Array, size: int) -> Array:

@@ -11,7 +11,7 @@ from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import Cohort, finite_population
 from hubbub.analysis.estimation.detection import Rule
-from hubbub.analysis.estimation.intervals import normal_interval, score_interval, score_ratios
+from hubbub.analysis.estimation.intervals import Variance, normal_interval, score_interval, score_ratios
 from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.estimation.shares import Shares, covariance_with, covariance_with_others, possible, shares
 from hubbub.analysis.kinds.kind import Pools
@@ -51,6 +51,7 @@ def decode_answers(pools: Pools, questions: Questions, options: Options) -> Deco
         high=high,
         p_value=found.p_value,
         best_guess=questions.best_guess(found.estimate, found.std_error**2),
+        variance=found.variance,
     )
     if questions.rest_is_absent:
         rows = _with_absent(rows, found, cohorts, finite, options)
@@ -91,6 +92,12 @@ def _with_absent(rows: Columns, found: Shares, cohorts: Sequence[Cohort], finite
         high=np.append(rows.high, high),
         p_value=np.append(rows.p_value, normal_p_value(absent, std_error)),
         best_guess=np.append(rows.best_guess, max(0.0, 1 - rows.best_guess.sum())),
+        variance=Variance(
+            floor=np.append(found.variance.floor, std_error**2),
+            slope=np.append(found.variance.slope, 0),
+            sampling=np.append(found.variance.sampling, 0),
+            step=np.append(found.variance.step, 0),
+        ),
     )
 
 

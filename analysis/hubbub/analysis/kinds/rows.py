@@ -10,6 +10,7 @@ import numpy as np
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation.cells import Cohort
+from hubbub.analysis.estimation.intervals import Variance
 from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.options import Correction, Options
@@ -32,6 +33,7 @@ class Columns:
     best_guess: Array
     low_selected: Array | None = None
     high_selected: Array | None = None
+    variance: Variance | None = None
 
 
 def assemble(
@@ -74,6 +76,7 @@ def assemble(
         best_guess=rows.best_guess,
         low_selected=unknown if rows.low_selected is None else rows.low_selected,
         high_selected=unknown if rows.high_selected is None else rows.high_selected,
+        variance=rows.variance,
         distribution=distribution,
     )
 
