@@ -140,14 +140,7 @@ async def _serve(
         tokens.reload()
     for line in _greeting(settings, port, tls=context is not None):
         say(line)
-    if store.cut is not None:
-        operator_log.warning(
-            "an incomplete last group was dropped from the log: a crash cut it short before it was acknowledged; "
-            "only damage to the disk since that crash could look the same",
-            file=str(store.cut.path),
-            offset=store.cut.offset,
-            bytes=store.cut.num_bytes,
-        )
+    _tell_what_was_cut(store, operator_log)
     operator_log.info("collecting", app=catalog.registry.app, metrics=len(catalog.metrics), port=port)
     await events.stop.wait()
     watching.cancel()
@@ -158,6 +151,17 @@ async def _serve(
     await committer.drain()
     store.close()
     return _last_words(events, own_metrics, operator_log)
+
+
+def _tell_what_was_cut(store: Store, operator_log: OperatorLog) -> None:
+    if store.cut is not None:
+        operator_log.warning(
+            "an incomplete last group was dropped from the log: a crash cut it short before it was acknowledged; "
+            "only damage to the disk since that crash could look the same",
+            file=str(store.cut.path),
+            offset=store.cut.offset,
+            bytes=store.cut.num_bytes,
+        )
 
 
 def _last_words(events: _Events, own_metrics: CollectorMetrics, operator_log: OperatorLog) -> int:

@@ -34,7 +34,7 @@ def backup(data: Path, out: Path) -> int:
     unfinished = out.with_name(out.name + ".part")
     try:
         reports = _copy_until_whole(data, unfinished)
-        for name in ("tokens", "reports"):
+        for name in ("tokens", "stopped", "reports"):
             copy_if_there(data / name, unfinished / name)
         sync_all(unfinished)
         unfinished.replace(out)

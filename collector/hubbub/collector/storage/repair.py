@@ -45,7 +45,7 @@ def repair(data: Path, out: Path) -> list[str]:
             for folder in (unfinished, unfinished / "log"):
                 folder.mkdir(mode=0o700)
             lost = _Repair(data, unfinished).run()
-            for name in ("tokens", "reports"):
+            for name in ("tokens", "stopped", "reports"):
                 copy_if_there(data / name, unfinished / name)
         sync_all(unfinished)
         unfinished.replace(out)
