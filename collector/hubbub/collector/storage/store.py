@@ -70,6 +70,15 @@ class Store:
         self._metrics = () if catalog is None else catalog.metrics
         check_can_keep(self._metrics)
         self.checkpoint = Checkpoint(data_dir.database)
+        try:
+            self._load(catalog, clock, steady)
+            self._begin(catalog, clock, segment_bytes, accept_clock)
+        except BaseException:
+            self.checkpoint.close()
+            raise
+
+    def _load(self, catalog: Catalog | None, clock: Callable[[], float], steady: Callable[[], float]) -> None:
+        """Everything that was saved."""
         if catalog is not None:
             self.checkpoint.adopt(catalog.metrics)
         saved = self.checkpoint.load()
@@ -95,12 +104,19 @@ class Store:
         self._untold: list[MetricEpoch] = []
         self._new_day = False  # whether a new day has begun that no checkpoint knows of
         self.cut: Cut | None = None  # what was dropped from the end of the log
-        end = self._replay(saved.position, catalog is not None, saved.clean)
+        self._loaded_to = saved.position, saved.clean
+
+    def _begin(
+        self, catalog: Catalog | None, clock: Callable[[], float], segment_bytes: int, accept_clock: bool
+    ) -> None:
+        """What the log has behind that; and, unless the store is only read, a segment of its own."""
+        position, clean = self._loaded_to
+        end = self._replay(position, catalog is not None, clean)
         if catalog is not None:
-            self._log = Log(data_dir.log, end.segment + 1, segment_bytes, end.offset)
+            self._log = Log(self.data_dir.log, end.segment + 1, segment_bytes, end.offset)
             self.checkpoint.mark_running()
-            sync_folder(data_dir.path)  # the checkpoint's own name
-            if accept_clock or data_dir.clock_accepted.exists():
+            sync_folder(self.data_dir.path)  # the checkpoint's own name
+            if accept_clock or self.data_dir.clock_accepted.exists():
                 self._accept_clock(clock())
             self._untold = self.seal()
 
