@@ -55,6 +55,13 @@ class Oracle:
             thread.start()
             self._threads.append(thread)
 
+    def wait_for_another(self) -> None:
+        """Return when one more batch has been stored: a kill before that would test nothing."""
+        before, deadline = self.answers["stored"], time.monotonic() + 60
+        while self.answers["stored"] == before:
+            assert time.monotonic() < deadline, "no batch was stored for a minute"
+            time.sleep(0.005)
+
     def finish(self, give_up: bool = False) -> None:
         """Let every sender have its last batch acknowledged, unless nobody is left to do so."""
         self._stop.set()
@@ -128,20 +135,23 @@ class Oracle:
             time.sleep(0.05)
 
 
-def kill_under_load(folder: Path, kills: int, seed: int, after_kill=None, **options) -> tuple[list[str], Oracle]:
+def kill_under_load(
+    folder: Path, kills: int, seed: int, after_kill=None, flags=FLAGS, **options
+) -> tuple[list[str], Oracle]:
     """Kill a collector -9 so many times under load; what the oracle says in the end, and the oracle."""
     random = Random(seed)
     oracle = Oracle(senders=16, seed=seed)
-    collector = Collector(folder, *FLAGS, **options)
+    collector = Collector(folder, *flags, **options)
     oracle.port = collector.port
     oracle.start()
     for _ in range(kills):
+        oracle.wait_for_another()  # on a busy machine the first answer may take longer than the sleep below
         time.sleep(random.uniform(0.05, 0.4))
         collector.stop(9)
         if after_kill is not None:
             after_kill(random)
         try:
-            collector = Collector(folder, *FLAGS, **options)
+            collector = Collector(folder, *flags, **options)
         except AssertionError as error:
             oracle.finish(give_up=True)
             return [str(error)], oracle

@@ -20,7 +20,7 @@ def two_transactions() -> None:
     def save(self, snapshot):
         with self._transaction():
             self._save_position(snapshot)
-        time.sleep(0.02)
+        time.sleep(0.5)  # long enough that a kill falls here, on any machine
         with self._transaction():
             self._save_counts(snapshot)
 
