@@ -16,9 +16,8 @@ from hubbub.protocol.tally_files import Wanted
 
 
 def select(store: Store, wanted: Wanted) -> dict[MetricEpoch, Cells]:
-    """Copies of the counters wanted, with everything in them that has been acknowledged. On the store's thread."""
-    store.fold()
-    return {key: cells.copy() for key, cells in store.cells.items() if wanted.has(cells.metric, key[1])}
+    """The counters wanted, with everything in them that has been acknowledged. On the store's thread."""
+    return store.lend(wanted.has)
 
 
 def tallies(cells: Mapping[MetricEpoch, Cells]) -> list[Tally]:

@@ -14,12 +14,12 @@ from urllib.parse import parse_qs
 from aiohttp import HttpVersion11, web
 
 from hubbub.collector.commit import CLOCK_NOT_BELIEVED, Committer
-from hubbub.collector.export import select, tallies
 from hubbub.collector.http.acknowledgement import Acknowledgements
 from hubbub.collector.http.acknowledgement import body as acknowledgement_body
 from hubbub.collector.http.connections import SERVER, Connection, Handler
 from hubbub.collector.http.limits import Limits, address_behind, retry_after
 from hubbub.collector.http.openapi import document
+from hubbub.collector.http.reads import Reads, TooManyReads
 from hubbub.collector.http.tokens import Role, Tokens
 from hubbub.collector.intake import Intake, inflate
 from hubbub.collector.metrics import CollectorMetrics
@@ -30,7 +30,7 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import facts, words
 from hubbub.protocol.refusal import LATER, PROBLEM_MEDIA_TYPE, Refused
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.tally_files import Wanted, tallies_to_json
+from hubbub.protocol.tally_files import Wanted
 from hubbub.protocol.wire import BATCH_ID
 
 _JSON = "application/json"
@@ -73,6 +73,7 @@ class App:
         self._operator_log = operator_log
         self._registry = _registry_document(registry)
         self._acknowledgements = Acknowledgements()
+        self._reads = Reads(store, committer)
         self._reading_bytes = 0
         self.draining = False
         self._routes: dict[str, dict[str, Handler]] = {
@@ -236,9 +237,12 @@ class App:
         known = {name for metric in self._store.definitions.values() for name in (metric.name, metric.metric_hash)}
         if wanted.metric is not None and wanted.metric not in known:
             raise Problem(404, "Not found", f"metric must be one counted here, got {wanted.metric[:80]!a}")
-        cells = await self._committer.call(lambda: select(self._store, wanted))
-        text = await asyncio.to_thread(lambda: tallies_to_json(tallies(cells)))
-        return web.Response(text=text, content_type=_JSON)
+        try:
+            return await self._reads.answer(request, wanted)
+        except TooManyReads:
+            self._own_metrics.refused["too-many-reads"] += 1
+            detail = "large downloads of tallies are made two at a time, and none ended in time; ask again, or for less"
+            raise Problem(503, "Busy", detail, Retry_After=str(retry_after("too-many-reads"))) from None
 
     async def _get_metrics(self, request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=self._registry, content_type=_JSON, headers=_FOR_ANY_PAGE)

@@ -97,6 +97,7 @@ class Store:
         self._pending: dict[Layout, list[bytes]] = {}
         self._pending_bytes = self._pending_reports = 0
         self._dirty: set[MetricEpoch] = set()
+        self._lent: set[MetricEpoch] = set()  # whose cells somebody may be reading: they are not changed any more
         self._new_ids: list[bytes] = []
         self._reports_to_keep: list[tuple[str, int, bytes, bytes]] = []
         self._purged: dict[MetricEpoch, Cells] = {}
@@ -203,6 +204,9 @@ class Store:
         metric, key = self.definitions[metric_hash], (metric_hash, epoch)
         if key not in self.cells:
             self.cells[key] = Cells(metric)
+        elif key in self._lent:
+            self.cells[key] = self.cells[key].copy()
+            self._lent.discard(key)
         if level is None:
             self.cells[key].add(cohorts, vectors)
         else:
@@ -210,6 +214,16 @@ class Store:
         self._dirty.add(key)
         if isinstance(metric, Metric) and metric.keep_reports:
             self._reports_to_keep.append((*key, *shuffled(metric, cohorts.tobytes(), vectors.tobytes())))
+
+    def lend(self, wanted: Callable[[Definition, int], bool]) -> dict[MetricEpoch, Cells]:
+        """Counters, with everything in them that was acknowledged. Nobody changes them: counting goes on in a copy.
+
+        So a year of counts is had without copying it, and one answer shows all of them at one moment.
+        """
+        self.fold()
+        lent = {key: cells for key, cells in self.cells.items() if wanted(cells.metric, key[1])}
+        self._lent.update(lent)
+        return lent
 
     # -- checkpoints
 
@@ -230,13 +244,14 @@ class Store:
         snapshot = Snapshot(
             position=self._log.position,
             day=self.day,
-            cells={key: self.cells[key].copy() for key in self._dirty},
+            cells={key: self.cells[key] for key in self._dirty},
             ids=tuple(self._new_ids),
             sealed=dict(self.sealed),
             reports_to_keep=tuple(self._reports_to_keep),
             purged=dict(self._purged),
             clean=last,
         )
+        self._lent |= self._dirty
         self._dirty, self._new_ids, self._reports_to_keep, self._purged = set(), [], [], {}
         self._new_day = False
         return snapshot
