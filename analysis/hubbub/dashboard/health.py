@@ -55,7 +55,7 @@ def parse_health(text: str) -> Health:
         reports=int(found.get("hubbub_reports_total", {}).get("", 0)),
         stored=int(batches.get("stored", 0)),
         duplicates=int(batches.get("duplicate", 0)),
-        refused={reason: int(number) for reason, number in sorted(found.get("hubbub_rejects_total", {}).items())},
+        refused={reason: int(n) for reason, n in sorted(found.get("hubbub_rejects_total", {}).items()) if n},
         failed_checkpoints=int(found.get("hubbub_checkpoints_total", {}).get("failed", 0)),
         queue=int(found.get("hubbub_queue_batches", {}).get("", 0)),
         disk_free=None if free is None else float(f"{free:.2g}"),  # so that not every byte is news

@@ -24,6 +24,7 @@ from hubbub.collector.http.tokens import Role, Tokens
 from hubbub.collector.intake import Intake, inflate
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.operator_log import OperatorLog
+from hubbub.collector.process_metrics import ProcessMetrics
 from hubbub.collector.settings import Settings
 from hubbub.collector.storage.store import Store, Verdict
 from hubbub.protocol.invalid import Invalid
@@ -70,6 +71,7 @@ class App:
         self._limits = limits
         self._tokens = tokens
         self._own_metrics = own_metrics
+        self._process_metrics = ProcessMetrics()
         self._operator_log = operator_log
         self._registry = _registry_document(registry)
         self._acknowledgements = Acknowledgements()
@@ -252,19 +254,32 @@ class App:
 
     async def _get_prometheus(self, request: web.BaseRequest) -> web.StreamResponse:
         self._authorize(request, "read")
-        return web.Response(text=self._own_metrics.text(self._committer.gauges()), content_type="text/plain")
+        gauges = {
+            "ready": float(self._why_not_ready() is None),
+            "clock_believed": float(self._committer.clock_accepts),
+            **self._committer.gauges(),
+            "disk_free_min_bytes": self._settings.min_free_bytes,
+            "unsaved_batches": self._store.unsaved_batches,
+            "log_dropped_bytes": 0 if self._store.cut is None else self._store.cut.num_bytes,
+        }
+        text = self._own_metrics.text(gauges) + self._process_metrics.text()
+        return web.Response(text=text, content_type="text/plain")
 
     async def _get_healthz(self, request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(text="ok\n")
 
     async def _get_readyz(self, request: web.BaseRequest) -> web.StreamResponse:
-        if self.draining:
-            raise Problem(503, "Not ready", "the collector is stopping")
-        if self._committer.disk_low:
-            raise Problem(503, "Not ready", "the disk is nearly full")
-        if not self._committer.clock_accepts:
-            raise Problem(503, "Not ready", CLOCK_NOT_BELIEVED)
+        why_not = self._why_not_ready()
+        if why_not is not None:
+            raise Problem(503, "Not ready", why_not)
         return web.Response(text="ready\n")
+
+    def _why_not_ready(self) -> str | None:
+        if self.draining:
+            return "the collector is stopping"
+        if self._committer.disk_low:
+            return "the disk is nearly full"
+        return None if self._committer.clock_accepts else CLOCK_NOT_BELIEVED
 
     # -- saying no
 
