@@ -25,6 +25,7 @@ _REASONS = (*STATUS, "unauthorized", "too-many-reads", "internal")
 _GAUGE_WORDS = {
     "ready": "1 if batches are taken, as /readyz says",
     "clock_believed": "1 if the clock may decide which reports count, 0 if it jumped",
+    "seen_ids_max": "ids from which on batches are refused",
     "disk_free_min_bytes": "free space below which batches are refused",
     "unsaved_batches": "batches that are in the log and in no checkpoint yet",
     "log_dropped_bytes": "bytes of an incomplete last group, dropped from the log at this start",
