@@ -23,6 +23,7 @@ from pathlib import Path
 from hubbub.client import Client, Registry
 from hubbub.client.respond import draw_bits, respond
 from hubbub.protocol.bloom import string_mask
+from tests.registry_head import head
 
 DAY = 86_400
 LIMITS = {
@@ -41,7 +42,7 @@ def registry(metrics: int) -> Registry:
     )
     shape = 'kind = "string"\nnum_bits = 128\nnum_hashes = 1\nnum_cohorts = 64\nmax_values = 2\n'
     tables = "".join(f"[metrics.page{i}]\n{shape}{terms}" for i in range(metrics))
-    return Registry.parse(f'app = "speed"\nlifetime_epsilon = {8 * metrics}\n{tables}')
+    return Registry.parse(head("speed", 8 * metrics) + tables)
 
 
 def best(call: Callable[[], object], number: int, repeat: int) -> float:

@@ -28,6 +28,7 @@ DAY = 86_400
 YEAR = 365
 REGISTRY = Registry.parse("""
 app = "averaged"
+recipient = { name = "Example", url = "https://telemetry.example.org" }
 lifetime_epsilon = 10
 [metrics.page]
 kind = "string"

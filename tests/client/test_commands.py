@@ -57,7 +57,7 @@ def test_status_tells_mode_reason_place_and_what_was_spent(lived: Install) -> No
 def test_status_in_json_tells_the_same_as_the_client(lived: Install) -> None:
     told = as_json(lived, "status", HUBBUB_MODE="on")
     status = lived.client().status()
-    assert told == json.loads(json.dumps(status.to_json()))
+    assert told == json.loads(json.dumps(status._replace(test="").to_json()))  # where it sends, only a client knows
     assert told["mode"] == "on"
     assert told["failures"] == 1
 

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 
-HEAD = {"app": '"org.example"', "lifetime_epsilon": "60"}
+HEAD = {
+    "app": '"org.example"',
+    "recipient": '{ name = "Us", url = "https://t.example.org" }',
+    "lifetime_epsilon": "60",
+}
 TERMS = {
     "why": '"To learn"',
     "owner": '"us@example.org"',

@@ -57,6 +57,8 @@ class Status(NamedTuple):
     """What became of records and messages since the last `forget`, by name: `made`, `sent`, `dropped_busy`, ..."""
     set_aside: tuple[str, ...] = ()
     """Files that were found corrupt, or copied from elsewhere, and are no longer used."""
+    test: str = ""
+    """Why what is sent is a test and no real telemetry; empty if it is real. Only a client knows where it sends."""
 
     def to_json(self) -> dict[str, Any]:
         """What `hubbub status --json` prints."""

@@ -23,6 +23,7 @@ def facts(registry: Registry) -> dict[str, Any]:
     """The label as data. Epsilons are decimals rounded up, in text so that nothing rounds them again."""
     return {
         "app": registry.app,
+        "recipient": {"name": registry.recipient.name, "url": registry.recipient.url},
         "lifetime_epsilon": show(registry.lifetime_epsilon, 6),
         "epsilon_lifetime": show(registry.epsilon_lifetime, 6),
         "epsilon_one_epoch": {every: show(registry.epsilon_one_epoch(every), 6) for every in registry.cadences},
@@ -47,6 +48,7 @@ def _widest(metric: Definition) -> int:
 def _metric_facts(metric: Metric) -> dict[str, Any]:
     return {
         "kind": metric.kind,
+        "answers": list(metric.shape.answers),
         "every": metric.every,
         "why": metric.why,
         "owner": metric.owner,
@@ -66,7 +68,7 @@ def _metric_facts(metric: Metric) -> dict[str, Any]:
 def words(registry: Registry) -> str:
     """The label for a person who knows nothing of differential privacy."""
     lines = [f"Privacy label of {registry.app}", "", *_paragraph(_WHAT_THIS_IS), "", *_paragraph(_how_to_read())]
-    lines += ["", "WHAT IS ASKED"]
+    lines += ["", *_paragraph(_to_whom(registry)), "", "WHAT IS ASKED"]
     for metric in registry:
         lines += ["", *_metric_words(metric)]
     lines += ["", "HOW MUCH IT ALL TELLS", ""]
@@ -94,9 +96,18 @@ def _how_to_read() -> str:
     )
 
 
+def _to_whom(registry: Registry) -> str:
+    return (
+        f"Messages go to {registry.recipient}, and nowhere else. If what is asked, why, by whom, or who receives it "
+        "changes, you are asked again."
+    )
+
+
 def _metric_words(metric: Metric) -> list[str]:
+    answers = metric.shape.answers
     return [
         f"  {metric.name}: {metric.shape.question()}, {PER[metric.every]}",
+        *(_row("answers", ", ".join(answers) + ".") if answers else ()),
         *_row("why", metric.why.rstrip(".") + "."),
         *_row("who", f"{metric.owner}, until {metric.expires}."),
         *_row("sent", _sent(metric)),
