@@ -22,7 +22,9 @@ WHY_REFUSED = {
     "rate-limited": "too many from one sender",
     "queue-full": "more than could be written at once",
     "storage-full": "the disk is nearly full",
+    "too-many-ids": "as many batches of open epochs as the collector may remember; raise its --max-ids",
     "clock-not-believed": "the collector's clock jumped; see its log, and `hubbub clock accept`",
+    "too-many-reads": "large downloads are made two at a time, and this one waited too long",
     "draining": "the collector was stopping",
     "internal": "an error of the collector itself; its log says where",
 }

@@ -51,6 +51,9 @@ class Events(Protocol):
     def disk_low(self, low: bool, min_free_bytes: int) -> None:
         """The disk is nearly full, or has room again."""
 
+    def ids_full(self, full: bool, max_ids: int) -> None:
+        """No more batch ids may be remembered, or there is room again."""
+
     def clock_changed(self, belief: Belief) -> None:
         """The clock jumped, or is in step again."""
 
@@ -71,6 +74,7 @@ class Committer:
         self._waiting_bytes = 0
         self._free_bytes = store.data_dir.free_bytes()
         self._was_low = False
+        self._was_full = False
         self._belief = Belief.IN_STEP
         self._failure: BaseException | None = None
         self._running = True
@@ -90,6 +94,8 @@ class Committer:
             raise Refused("storage-full", "the disk is nearly full")
         if not self._store.clock.accepts:
             raise Refused("clock-not-believed", CLOCK_NOT_BELIEVED)
+        if self.ids_full:
+            raise Refused("too-many-ids", too_many_ids(self._settings.max_ids))
         if (
             self._waiting >= self._settings.max_queue_batches
             or self._waiting_bytes + size > self._settings.max_queue_bytes
@@ -124,6 +130,11 @@ class Committer:
         return self._free_bytes < self._settings.min_free_bytes
 
     @property
+    def ids_full(self) -> bool:
+        """Whether there may be no more ids, counting those that wait: without its id a batch could count twice."""
+        return len(self._store.batch_ids) + self._waiting >= self._settings.max_ids
+
+    @property
     def clock_accepts(self) -> bool:
         return self._store.clock.accepts
 
@@ -133,6 +144,7 @@ class Committer:
             "queue_bytes": self._waiting_bytes,
             "disk_free_bytes": self._free_bytes,
             "seen_ids": len(self._store.batch_ids),
+            "seen_ids_max": self._settings.max_ids,
         }
 
     async def drain(self) -> None:
@@ -243,6 +255,9 @@ class Committer:
             if self.disk_low != self._was_low:
                 self._was_low = self.disk_low
                 self._loop.call_soon_threadsafe(self._events.disk_low, self._was_low, self._settings.min_free_bytes)
+            if self.ids_full != self._was_full:
+                self._was_full = self.ids_full
+                self._loop.call_soon_threadsafe(self._events.ids_full, self._was_full, self._settings.max_ids)
 
     def _save_if_due(self) -> None:
         elapsed = perf_counter() - self._last_save
@@ -290,6 +305,13 @@ class Committer:
         except BaseException as error:  # noqa: BLE001  # judged on the store's thread
             outcome = error
         self._queue.put(lambda: self._saved(snapshot, outcome, perf_counter() - started))
+
+
+def too_many_ids(max_ids: int) -> str:
+    """Why nothing more is taken, in words."""
+    return (
+        f"{max_ids} batch ids of open epochs are remembered, as many as max_ids allows; there is room when one closes"
+    )
 
 
 def _store_failed() -> Refused:

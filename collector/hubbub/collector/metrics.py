@@ -20,11 +20,12 @@ _BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1
 CheckpointResult = Literal["saved", "failed"]
 
 # Each is told from the start, with 0: in a series that begins with its first refusal Prometheus sees no increase.
-_REASONS = (*STATUS, "unauthorized", "internal")
+_REASONS = (*STATUS, "unauthorized", "too-many-reads", "internal")
 
 _GAUGE_WORDS = {
     "ready": "1 if batches are taken, as /readyz says",
     "clock_believed": "1 if the clock may decide which reports count, 0 if it jumped",
+    "seen_ids_max": "ids from which on batches are refused",
     "disk_free_min_bytes": "free space below which batches are refused",
     "unsaved_batches": "batches that are in the log and in no checkpoint yet",
     "log_dropped_bytes": "bytes of an incomplete last group, dropped from the log at this start",

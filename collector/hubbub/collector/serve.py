@@ -211,6 +211,12 @@ class _Events:
             case Belief.IN_STEP:
                 self._operator_log.info("the clock is believed")
 
+    def ids_full(self, full: bool, max_ids: int) -> None:
+        if full:
+            self._operator_log.warning("too many batch ids are remembered; batches are refused", max_ids=max_ids)
+        else:
+            self._operator_log.info("batch ids have room again")
+
     def disk_low(self, low: bool, min_free_bytes: int) -> None:
         if low:
             words = "the disk is nearly full; batches are refused"

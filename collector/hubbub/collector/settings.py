@@ -44,6 +44,9 @@ class Settings:
     max_queue_batches: int = field(default=20_000, metadata={"help": "batches that may wait to be written"})
     max_queue_bytes: int = field(default=256 << 20, metadata={"help": "bytes that may wait to be written"})
     max_reading_bytes: int = field(default=256 << 20, metadata={"help": "bytes of bodies that may be half read"})
+    max_ids: int = field(
+        default=20_000_000, metadata={"help": "batch ids of open epochs to remember, in about 33 bytes of memory each"}
+    )
     max_connections: int = field(default=10_000, metadata={"help": "connections open at once"})
     request_seconds: float = field(
         default=30.0, metadata={"help": "how long a request may take to arrive; how long an idle connection lives"}
@@ -69,7 +72,7 @@ class Settings:
         for name in ("sender_rate", "request_seconds", "drain_seconds", "checkpoint_seconds"):
             if not 0 < getattr(self, name) <= 1e6:
                 yield f"{name} must be above 0 and at most 1000000, got {getattr(self, name):g}"
-        for name in ("sender_burst", "max_queue_batches", "max_connections", "checkpoint_batches"):
+        for name in ("sender_burst", "max_queue_batches", "max_ids", "max_connections", "checkpoint_batches"):
             if getattr(self, name) < 1:
                 yield f"{name} must be at least 1, got {getattr(self, name)}"
         for name in ("max_batch_bytes", "max_relay_bytes", "segment_bytes"):

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from hubbub.collector.http.connections import Server
 from hubbub.collector.http.reads import Reads, TooManyReads
+from hubbub.collector.metrics import CollectorMetrics
 from hubbub.protocol.tally_files import Wanted
 from tests.bench import collector_reads
 from tests.collector.kit import REGISTRY, Collector, random_batch
@@ -48,7 +49,7 @@ async def serving(patience):
             refused.append(1)
             return web.Response(status=503)
 
-    runner = web.ServerRunner(Server(answer, 100, 60))
+    runner = web.ServerRunner(Server(answer, 100, 60, CollectorMetrics()))
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 from aiohttp import HttpVersion11, web
 
-from hubbub.collector.commit import CLOCK_NOT_BELIEVED, Committer
+from hubbub.collector.commit import CLOCK_NOT_BELIEVED, Committer, too_many_ids
 from hubbub.collector.http.acknowledgement import Acknowledgements
 from hubbub.collector.http.acknowledgement import body as acknowledgement_body
 from hubbub.collector.http.connections import SERVER, Connection, Handler
@@ -279,6 +279,8 @@ class App:
             return "the collector is stopping"
         if self._committer.disk_low:
             return "the disk is nearly full"
+        if self._committer.ids_full:
+            return too_many_ids(self._settings.max_ids)
         return None if self._committer.clock_accepts else CLOCK_NOT_BELIEVED
 
     # -- saying no
