@@ -1,9 +1,9 @@
 """How rarely two noisy counts differ so much by chance, far out in the tail where many rows or many looks are judged.
 
 Of a channel that seldom turns a 0 into a 1, a thousand reports hold a handful of ones, and their law is skewed. Where
-one side is a day and the other a month, the skewness does not cancel, and a normal law is then tens of times too generous
-at one in ten thousand. A centred count with variance v that moves in steps of b is at most as skewed as a Poisson one,
-whose cumulants are known:
+one side is a day and the other a month, the skewness does not cancel, and a normal law is then tens of times too
+generous at one in ten thousand. A centred count with variance v that moves in steps of b is at most as skewed as a
+Poisson one, whose cumulants are known:
 
     K(s) = v/b^2 (e^(bs) - 1 - bs)
 
