@@ -11,6 +11,7 @@ so a second fsync proves nothing. Everyone waiting is told to come back later, a
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
 import sqlite3
 import threading
@@ -79,6 +80,8 @@ class Committer:
         self._failure: BaseException | None = None
         self._running = True
         self._saver: threading.Thread | None = None
+        self._saves_begun = 0
+        self._readers: list[tuple[int, asyncio.Future[None]]] = []  # each with the save that it waits for
         self._last_disk_check = self._last_save = perf_counter()
         self._thread = threading.Thread(target=self._run, name="hubbub-committer", daemon=True)
         self._thread.start()
@@ -124,6 +127,15 @@ class Committer:
         future.add_done_callback(self._open_calls.discard)
         self._queue.put(lambda: self._answer(function, future))
         return future
+
+    async def show_all_that_may_be_seen(self) -> None:
+        """Wait until counts that have grown enough to be handed out are saved as handed out; not for a full disk."""
+        if self._store.handing_out.min_reports:
+            saved: asyncio.Future[None] = self._loop.create_future()
+            self._open_calls.add(saved)
+            saved.add_done_callback(self._open_calls.discard)
+            await self.call(lambda: self._wait_for_save(saved))
+            await saved
 
     @property
     def disk_low(self) -> bool:
@@ -245,6 +257,23 @@ class Committer:
 
         self._loop.call_soon_threadsafe(tell)
 
+    def _wait_for_save(self, saved: asyncio.Future[None]) -> None:
+        if self._store.has_more_to_show():
+            self._readers.append((self._saves_begun + 1, saved))
+            self._last_save = -math.inf  # as soon as may be
+        elif self._saver:
+            self._readers.append((self._saves_begun, saved))
+        else:
+            self._tell_readers([saved])
+
+    def _tell_readers(self, readers: list[asyncio.Future[None]]) -> None:
+        def tell() -> None:
+            for reader in readers:
+                if not reader.done():
+                    reader.set_result(None)
+
+        self._loop.call_soon_threadsafe(tell)
+
     def _stop(self) -> None:
         self._running = False
 
@@ -265,16 +294,19 @@ class Committer:
             elapsed >= self._settings.checkpoint_seconds
             or self._store.unsaved_batches >= self._settings.checkpoint_batches
         )
-        if due and not self._saver and self._store.unsaved:
+        if due and not self._saver and (self._store.unsaved or self._readers):
             self._last_save = perf_counter()
-            self._saver = threading.Thread(target=self._save, args=[self._store.snapshot()], daemon=True)
+            self._saves_begun += 1
+            snapshot = self._store.snapshot(for_readers=bool(self._readers))
+            self._saver = threading.Thread(target=self._save, args=[snapshot], daemon=True)
             self._saver.start()
 
     def _save_at_the_end(self) -> None:
         if self._saver:
             self._saver.join()
         self._run_waiting_calls()  # among them the result of that checkpoint
-        self._save(self._store.snapshot(last=True))
+        self._saves_begun += 1
+        self._save(self._store.snapshot(last=True, for_readers=bool(self._readers)))
         self._run_waiting_calls()
 
     def _run_waiting_calls(self) -> None:
@@ -285,6 +317,19 @@ class Committer:
 
     def _saved(self, snapshot: Snapshot, error: BaseException | None, seconds: float) -> None:
         self._saver = None
+        try:
+            self._judge_save(snapshot, error, seconds)
+        finally:
+            self._end_waiting()
+
+    def _end_waiting(self) -> None:
+        """No save is under way: whoever waits for one that has begun waits no more."""
+        over = [reader for number, reader in self._readers if number <= self._saves_begun]
+        self._readers = [(number, reader) for number, reader in self._readers if number > self._saves_begun]
+        if over:
+            self._tell_readers(over)
+
+    def _judge_save(self, snapshot: Snapshot, error: BaseException | None, seconds: float) -> None:
         self._own_metrics.checkpoints["saved" if error is None else "failed"] += 1
         self._own_metrics.checkpoint_seconds.observe(seconds)
         if error is None:

@@ -63,7 +63,14 @@ def serve(
     data_dir = DataDir(settings.data)
     try:
         try:
-            store = Store(data_dir, catalog, clock, settings.segment_bytes, accept_clock=accept_clock)
+            store = Store(
+                data_dir,
+                catalog,
+                clock,
+                settings.segment_bytes,
+                accept_clock=accept_clock,
+                min_reports=settings.min_reports,
+            )
         except Damaged as error:
             raise Invalid([f"the data directory is damaged; restore a backup, or `hubbub repair`. {error}"]) from None
         except DiskFull as error:

@@ -152,7 +152,19 @@ def _tallies_schema() -> Document:
         "metric": {"type": "object"},
         "epochs": {"type": "array", "items": epoch},
     }
-    return _closed({"tallies": {"type": "array", "items": _closed(tally)}})
+    withheld = {
+        "metric": {"type": "string"},
+        "metric_hash": _ID,
+        "epoch": {"type": "integer"},
+        "num_reports": {"type": "integer", "minimum": 1},
+        "min_reports": {"type": "integer", "minimum": 1},
+    }
+    return _closed(
+        {
+            "tallies": {"type": "array", "items": _closed(tally)},
+            "withheld": {"type": "array", "items": _closed(withheld)},
+        }
+    )
 
 
 def _closed(properties: Document) -> Document:

@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 
 from hubbub.collector.commit import Committer
-from hubbub.collector.export import select
+from hubbub.collector.export import select, withheld
 from hubbub.collector.http.connections import SERVER
-from hubbub.collector.storage.checkpoint import MetricEpoch
-from hubbub.collector.storage.counting import Cells
+from hubbub.collector.storage.handing_out import Lent
 from hubbub.collector.storage.store import Store
 from hubbub.collector.tally_text import EncodedEpochs, pieces
 from hubbub.protocol.tally_files import Wanted
@@ -48,32 +47,34 @@ class Reads:
 
     async def answer(self, request: web.BaseRequest, wanted: Wanted) -> web.StreamResponse:
         """The tallies wanted. Raises `TooManyReads`."""
-        cells = await self._select(wanted)
-        if self._is_known(request, cells):
-            return web.Response(status=304, headers=self._headers(cells))
-        if sum(len(counted.bit_counts) for counted in cells.values()) < LARGE:
-            return await self._write(request, cells)
+        lent = await self._select(wanted)
+        if self._is_known(request, lent):
+            return web.Response(status=304, headers=self._headers(lent))
+        if sum(len(counted.bit_counts) for counted in lent.cells.values()) < LARGE:
+            return await self._write(request, lent)
         async with self._turn():
-            cells = await self._select(wanted)  # once more: it may have waited
-            return await self._write(request, cells)
+            lent = await self._select(wanted)  # once more: it may have waited
+            return await self._write(request, lent)
 
-    async def _select(self, wanted: Wanted) -> dict[MetricEpoch, Cells]:
+    async def _select(self, wanted: Wanted) -> Lent:
+        await self._committer.show_all_that_may_be_seen()
         return await self._committer.call(lambda: select(self._store, wanted))
 
-    def _is_known(self, request: web.BaseRequest, cells: Mapping[MetricEpoch, Cells]) -> bool:
+    def _is_known(self, request: web.BaseRequest, lent: Lent) -> bool:
         asked = request.headers.get("If-None-Match")
         if asked is None:
             return False
         known = [tag.strip().removeprefix("W/") for tag in asked.split(",")]
-        return "*" in known or self._tag(cells) in known
+        return "*" in known or self._tag(lent) in known
 
-    def _headers(self, cells: Mapping[MetricEpoch, Cells]) -> dict[str, str]:
-        return {"ETag": self._tag(cells), "Cache-Control": "private, no-cache"}
+    def _headers(self, lent: Lent) -> dict[str, str]:
+        return {"ETag": self._tag(lent), "Cache-Control": "private, no-cache"}
 
-    def _tag(self, cells: Mapping[MetricEpoch, Cells]) -> str:
+    def _tag(self, lent: Lent) -> str:
         digest = hashlib.blake2b(key=self._secret, digest_size=16)
-        for (metric_hash, epoch), counted in sorted(cells.items(), key=lambda item: item[0]):
+        for (metric_hash, epoch), counted in sorted(lent.cells.items(), key=lambda item: item[0]):
             digest.update(f"{metric_hash} {epoch} {counted.revision}\n".encode())
+        digest.update(repr(sorted(lent.withheld.items())).encode())
         return f'"{digest.hexdigest()}"'
 
     @asynccontextmanager
@@ -88,15 +89,15 @@ class Reads:
         finally:
             self._turns.release()
 
-    async def _write(self, request: web.BaseRequest, cells: Mapping[MetricEpoch, Cells]) -> web.StreamResponse:
-        answer = web.StreamResponse(headers={**self._headers(cells), "Content-Type": "application/json; charset=utf-8"})
+    async def _write(self, request: web.BaseRequest, lent: Lent) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={**self._headers(lent), "Content-Type": "application/json; charset=utf-8"})
         answer.headers["Server"] = SERVER
         await answer.prepare(request)
         if request.method == "HEAD":
             return answer
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
-                for piece in pieces(cells, self._encoded):
+                for piece in pieces(lent.cells, self._encoded, withheld(lent)):
                     await answer.write(piece)
                     await asyncio.sleep(0)  # batches first
         except TimeoutError:

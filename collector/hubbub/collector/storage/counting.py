@@ -93,6 +93,11 @@ class Cells:
         self.num_reports[level] += len(rows)
         self.bit_counts[start : start + width] += _count_all(rows, width)
 
+    @property
+    def total(self) -> int:
+        """All reports."""
+        return int(self.num_reports.sum())
+
     def __add__(self, other: Cells) -> Cells:
         return Cells(self.metric, self.num_reports + other.num_reports, self.bit_counts + other.bit_counts)
 
