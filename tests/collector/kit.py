@@ -74,7 +74,7 @@ class Collector:
         self._stderr = self.log_path.open("ab")
         command = [sys.executable, str(launch), "collect", "--metrics", str(metrics), "--data", str(self.data)]
         self.process = subprocess.Popen(
-            [*command, "--port", "0", "--min-free-bytes", "0", *flags],
+            [*command, "--port", "0", "--min-free-bytes", "0", "--min-reports", "0", *flags],
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},

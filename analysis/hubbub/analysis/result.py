@@ -99,7 +99,8 @@ class Decoding:
 
     @property
     def counts(self) -> Array:
-        """Estimated installs behind each share (the average over pooled epochs); numbers stay as they are."""
+        """Estimated installs behind each share (the average over pooled epochs); nan for rows that are numbers, such as
+        a mean or a quantile: nobody is counted by them."""
         share = np.array([role != NUMBER for role in self.roles], dtype=bool)
         return np.where(share, self.estimate * self.installs, np.nan)
 
