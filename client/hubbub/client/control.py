@@ -59,7 +59,7 @@ class Status(NamedTuple):
     counts: Mapping[str, int] = MappingProxyType({})
     """What became of records and messages since the last `forget`, by name: `made`, `sent`, `dropped_busy`, ..."""
     set_aside: tuple[str, ...] = ()
-    """Files that were found corrupt, or copied from elsewhere, and are no longer used."""
+    """Files that were found corrupt and are no longer used."""
     test: str = ""
     """Why what is sent is a test and no real telemetry; empty if it is real. Only a client knows where it sends."""
 
@@ -177,7 +177,7 @@ def describe(
 
 def _set_aside(state: State) -> tuple[str, ...]:
     try:
-        return tuple(path for why in ("copied", "corrupt") for path in state.set_aside(why))
+        return tuple(state.set_aside())
     except OSError:  # the directory cannot be listed just now
         return ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from itertools import count
 from typing import NamedTuple
 
 from hubbub.client.facts import Facts, put
@@ -12,6 +13,7 @@ from hubbub.protocol.encoding import DITHER_BITS
 from hubbub.protocol.metric import Definition
 
 NUMBER_BITS = 62
+_BLOCK = 64
 
 
 class Identity(NamedTuple):
@@ -33,6 +35,20 @@ class Identity(NamedTuple):
     def keyed(self, purpose: bytes, data: bytes, size: int = 16) -> bytes:
         """A hash that nobody without the key can test guesses against."""
         return blake2b(data, digest_size=size, key=self.key, person=purpose).digest()
+
+    def chance(self, data: bytes) -> Random:
+        """Random bytes that are the same whenever this install draws for the same data: BLAKE2b, counting up. Whoever
+        has no key cannot tell them from others; that much rests on a hash, not on the operating system's chance."""
+        seed, blocks = self.keyed(b"chance", data, size=32), count()
+
+        def random(size: int) -> bytes:
+            drawn = (
+                blake2b(next(blocks).to_bytes(8, "little"), digest_size=_BLOCK, key=seed).digest()
+                for _ in range(-(-size // _BLOCK))
+            )
+            return b"".join(drawn)[:size]
+
+        return random
 
 
 def cohort_of(number: int, num_cohorts: int) -> int:
