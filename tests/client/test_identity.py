@@ -42,7 +42,8 @@ def test_key_and_number_are_as_large_as_they_should_be(state: State) -> None:
 
 
 def test_the_number_places_an_install_in_cohorts() -> None:
-    assert Identity(bytes(32), 1_000_001).cohort(ASKS["page"]) == 1_000_001 % 64
+    """As pieces of a line, 64 of them here: the first number of a piece, and the last of the one before."""
+    assert [Identity(bytes(32), 5 * 2**56 - less).cohort(ASKS["page"]) for less in (0, 1)] == [5, 4]
 
 
 def test_dithers_differ_between_metrics_and_installs_and_fill_64_bits() -> None:

@@ -30,6 +30,13 @@ CHANGES = [
     ),
     ("flag", {}, {"lifetime_epsilon": "70"}, "the limit for a lifetime rises to epsilon 70, before 60", True),
     ("flag", {}, {"lifetime_epsilon": "50"}, "the limit for a lifetime falls to epsilon 50, before 60", False),
+    (
+        "flag",
+        {},
+        {"max_identifying_bits": "13"},
+        "a message may show up to 13 bits of which install it comes from, before 12",
+        True,
+    ),
     ("flag", {}, {"app": '"org.other"'}, "this is another app, org.other, before org.example", True),
     ("flag", {}, {"why": '"To sell"'}, 'it: another purpose: "To sell", before "To learn"', True),
     ("flag", {}, {"owner": '"them@example.org"'}, "it: asked by them@example.org, before by us@example.org", True),

@@ -46,6 +46,10 @@ def _changes(old: Registry, new: Registry) -> Iterator[Change]:
         limits = f"to epsilon {show(new.lifetime_epsilon)}, before {show(old.lifetime_epsilon)}"
         # An install keeps the smallest limit it has ever seen, so a raised one binds new installs only.
         yield Change("", f"the limit for a lifetime {'rises' if raised else 'falls'} {limits}", raised)
+    if old.max_identifying_bits != new.max_identifying_bits:
+        raised = new.max_identifying_bits > old.max_identifying_bits
+        limits = f"{new.max_identifying_bits} bits of which install it comes from, before {old.max_identifying_bits}"
+        yield Change("", f"a message may show up to {limits}", raised)
     for name, metric in new.metrics.items():
         if name not in old.metrics:
             yield Change(name, f"new: {metric.shape.question()}, {PER[metric.every]}. {metric.why}", True)
