@@ -92,6 +92,7 @@ def test_epsilons_add_up_over_a_batch_and_over_a_life() -> None:
 def test_which_histories_the_lifetime_bound_compares_is_known() -> None:
     assert not registry()["it"].whole_history
     assert registry(hold="4")["it"].whole_history
+    assert registry(max_values="1")["it"].whole_history
     assert registry(every='"once"', max_values="1")["it"].whole_history
 
 

@@ -42,6 +42,13 @@ def reserve(db: sqlite3.Connection, facts: Facts, registry: Registry) -> None:
     put(db, "cohorts", " ".join(map(str, sorted(shown))))
 
 
+def beyond_micro(db: sqlite3.Connection, facts: Facts, registry: Registry) -> int:
+    """What questions that this registry does not ask have set aside or spent here, in millionths of epsilon."""
+    ours = {metric.metric_hash for metric in registry}
+    rows = db.execute("SELECT metric_hash, slots * micro_epsilon FROM ledger").fetchall()
+    return sum(int(micro) for metric_hash, micro in rows if metric_hash not in ours) + facts.carried
+
+
 def cohorts_shown(facts: Facts) -> frozenset[int]:
     """The numbers of cohorts of every metric ever asked here: what messages have shown in clear."""
     return frozenset(map(int, facts.cohorts.split()))

@@ -162,11 +162,12 @@ def run_on(arguments: Namespace) -> int:
             raise Invalid(["--metrics must be given: nothing is known yet of what this app asks, so see it first"])
         if arguments.app and registry.app != arguments.app:
             raise Invalid([f"--metrics must be of the app {arguments.app!r}, got {registry.app!r}"])
+        before = control.set_aside_before(state, registry)
         control.say_yes(state, registry, time.time())
     status = _status(arguments)
     ends = "Reporting starts with the next day, week or month. `hubbub off` ends it, `hubbub forget` wipes it."
     but = f"You agreed, but here it stays {status.mode}, because {status.rule}."
-    return _done(arguments, f"{words(registry)}\n\n{f'On. {ends}' if status.mode == 'on' else but}")
+    return _done(arguments, f"{words(registry, before)}\n\n{f'On. {ends}' if status.mode == 'on' else but}")
 
 
 def add_off(parser: ArgumentParser) -> None:

@@ -9,11 +9,12 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
 
 from hubbub.client import outbox
-from hubbub.client.budget import MICRO, cohorts_shown, reserved_micro, spent_micro
+from hubbub.client.budget import MICRO, beyond_micro, cohorts_shown, reserved_micro, spent_micro
 from hubbub.client.consent import Decision, Mode, decisions, lapsed, most_restrictive
 from hubbub.client.facts import CountName, put, read_counts, read_facts
 from hubbub.client.recorder import discard_unsent, in_the_making
@@ -153,6 +154,14 @@ def agreed_registry(state: State) -> Registry | None:
     with state.transaction() as db:
         source = read_facts(db).agreed
     return Registry.parse(source) if source else None
+
+
+def set_aside_before(state: State, registry: Registry) -> Fraction:
+    """The epsilon that other questions than these have set aside or spent on this install, whenever they were asked."""
+    if not state.exists():
+        return Fraction(0)
+    with state.transaction() as db:
+        return Fraction(beyond_micro(db, read_facts(db), registry), MICRO)
 
 
 def describe(

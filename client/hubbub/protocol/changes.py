@@ -69,7 +69,7 @@ def _changes_of_metric(old: Metric, new: Metric) -> Iterator[Change]:
         more = new.max_values > old.max_values
         yield Change(name, f"at most {_answers(new)} in a lifetime, before {old.max_values}", more)
     if old.hold != new.hold:
-        yield Change(name, _hold_in_words(old, new), new.hold is None or (old.hold or 0) > new.hold)
+        yield Change(name, _hold_in_words(old, new), new.hold is None or old.hold is None or old.hold > new.hold)
     if old.expires != new.expires:
         yield Change(name, f"asked until {new.expires}, before until {old.expires}", new.expires > old.expires)
     if old.keep_reports != new.keep_reports:
@@ -115,7 +115,7 @@ def _hold_in_words(old: Metric, new: Metric) -> str:
     if new.hold is None:
         return f"an answer is no longer repeated for {_hold(old)}: that it changes becomes visible"
     if old.hold is None:
-        return f"each answer is repeated for {_hold(new)}, whatever changes meanwhile"
+        return f"an answer is drawn anew after every {_hold(new)}, even one that never changes, and kept in between"
     return f"each answer is repeated for {_hold(new)}, before for {_hold(old)}"
 
 
