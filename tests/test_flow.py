@@ -26,6 +26,7 @@ from hubbub.protocol.tally_files import read_tallies
 from hubbub.protocol.wire import from_json, pack, to_json, unpack
 from hubbub.simulations.server import running_collector
 from tests.chance import binomial_bounds
+from tests.registry_head import head
 
 EPOCH = 2967
 INSTALLS = 4000
@@ -59,8 +60,7 @@ VALUES = {
     "length": 59.9,
 }
 REGISTRY = Registry.parse(
-    'app = "org.example.flow"\nlifetime_epsilon = 60\n'
-    + "\n".join(f"[metrics.{name}]\n{kind}{TERMS}" for name, kind in METRICS.items())
+    head("org.example.flow", 60) + "\n".join(f"[metrics.{name}]\n{kind}{TERMS}" for name, kind in METRICS.items())
 )
 
 
@@ -137,7 +137,7 @@ def test_one_record_travels_through_the_real_client_the_real_collector_and_the_r
     with its token, decoded to a table. All say yes, so the reports with the bit set are Binomial(60, q*)."""
     monkeypatch.setenv("HUBBUB_MODE", "on")
     installs, day = 60, 86_400
-    source = "app = 'flow'\nlifetime_epsilon = 60\n" + f"[metrics.dark_theme]\n{METRICS['dark_theme']}{TERMS}"
+    source = head("flow", 60) + f"[metrics.dark_theme]\n{METRICS['dark_theme']}{TERMS}"
     path = tmp_path / "metrics.toml"
     path.write_text(source.replace('every = "week"', 'every = "day"'))
     with running_collector(path, tmp_path / "data") as collector:

@@ -138,6 +138,7 @@ FILES = {
 }
 REGISTRY = """
 app = "toy"
+recipient = { name = "Example", url = "https://telemetry.example.org" }
 lifetime_epsilon = 40
 [metrics.rating]
 kind = "stars"

@@ -41,7 +41,8 @@ def registry(metrics: int) -> Registry:
     )
     shape = 'kind = "string"\nnum_bits = 128\nnum_hashes = 1\nnum_cohorts = 64\nmax_values = 2\n'
     tables = "".join(f"[metrics.page{i}]\n{shape}{terms}" for i in range(metrics))
-    return Registry.parse(f'app = "speed"\nlifetime_epsilon = {8 * metrics}\n{tables}')
+    head = 'app = "speed"\nrecipient = { name = "Example", url = "https://telemetry.example.org" }\n'
+    return Registry.parse(f"{head}lifetime_epsilon = {8 * metrics}\n{tables}")
 
 
 def best(call: Callable[[], object], number: int, repeat: int) -> float:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from hubbub.client import Answer, Client, Registry
 from tests.client.answering_server import stored
+from tests.registry_head import head
 
 DAY = 86_400
 VALUES = [f"https://example.org/{i}" for i in range(12)]
@@ -40,7 +41,7 @@ def registries() -> list[Registry]:
     again = metric("page", "2.0", "day", "max_values = 2")
     once = metric("install", "3.0", "once", "")
     sources = [("38", page + link), ("40", again + link), ("99", again + link + once)]
-    return [Registry.parse(f'app = "budget"\nlifetime_epsilon = {limit}\n{metrics}') for limit, metrics in sources]
+    return [Registry.parse(head("budget", limit) + metrics) for limit, metrics in sources]
 
 
 def main(directory: Path, seed: int, calls: int, now: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hubbub.client import Registry
+from tests.registry_head import head
 
 
 def metric(name: str, kind: str = "flag", every: str = "day", **keys: object) -> str:
@@ -27,7 +28,7 @@ def metric(name: str, kind: str = "flag", every: str = "day", **keys: object) ->
 
 
 def source(*metrics: str, lifetime: float = 60, app: str = "org.example.editor") -> str:
-    return f'app = "{app}"\nlifetime_epsilon = {lifetime}\n' + "".join(metrics)
+    return head(app, lifetime) + "".join(metrics)
 
 
 def registry(*metrics: str, lifetime: float = 60, app: str = "org.example.editor") -> Registry:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hubbub.client import Registry
 from hubbub.client.consent import Decision, decisions, is_test_run, most_restrictive
 from tests.client.install import Install
 from tests.client.processes import hubbub, run_python, start_python
@@ -243,7 +244,7 @@ def test_a_registry_that_asks_more_lapses_the_yes(install: Install) -> None:
 
 def test_a_registry_that_asks_no_more_keeps_the_yes(install: Install) -> None:
     install.agreed(registry(metric("dark_theme"), metric("beta"))).close()
-    client = install.client(registry(metric("dark_theme", why='"Another reason"', max_values=1), lifetime=50))
+    client = install.client(registry(metric("dark_theme", max_values=1, expires="2080-01-01"), lifetime=50))
     assert client.mode == "on"
 
 
@@ -274,6 +275,59 @@ def test_a_client_without_an_endpoint_makes_nothing(install: Install) -> None:
     client.record("dark_theme", True)
     assert (client.mode, client.status().rule) == ("local", "the app gave no endpoint to send to")
     assert client.status().reports_in_the_making == 0
+
+
+RECIPIENT = "https://telemetry.example.org"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "mode"),
+    [
+        (RECIPIENT, "on"),
+        (f"{RECIPIENT}/", "on"),
+        (f"{RECIPIENT}/person-4711", "local"),  # an address for each person would be a name
+        (f"{RECIPIENT}:8443", "local"),
+        ("https://evil.example.org", "local"),
+        ("https://localhost:1@evil.example.org", "local"),
+        ("https://localhost.evil.example.org", "local"),
+        ("http://localhost:9", "on"),
+        ("http://127.0.0.1:9/a", "on"),
+        ("http://127.9.9.9:9", "on"),
+        ("http://[::1]:9", "on"),
+    ],
+)
+def test_a_yes_is_to_one_recipient_and_its_very_address(install: Install, endpoint: str, mode: str) -> None:
+    client = install.agreed(endpoint=endpoint)
+    client.record("dark_theme", True)
+    status = client.status()
+    assert (client.mode, status.reports_in_the_making) == (mode, int(mode == "on"))
+    if mode == "local":
+        assert status.rule == (f"the app would send to {endpoint}, and messages go to Example ({RECIPIENT}) only")
+    is_test = mode == "on" and not endpoint.startswith(RECIPIENT)
+    expected = f"messages go to this machine, {endpoint}, and not to Example ({RECIPIENT})"
+    assert status.test == (expected if is_test else "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Decide something", "Sell it"),
+        ("somebody@example.org", "anybody@example.net"),
+        ('name = "Example"', 'name = "Somebody Else"'),
+        (RECIPIENT, "https://collector.example.net"),
+    ],
+)
+def test_another_purpose_asker_or_recipient_asks_again(install: Install, old: str, new: str) -> None:
+    install.agreed().close()
+    changed = Registry.parse(install.registry.source.replace(old, new))
+    client = install.client(changed)
+    client.record("dark_theme", True)
+    assert client.mode == "local"
+    assert client.status().rule.startswith("the app asks more than you agreed to, so you must be asked again: ")
+    assert new.removeprefix('name = "').removesuffix('"') in client.status().rule
+    assert client.status().reports_in_the_making == 0
+    client.consent(True)
+    assert client.mode == "on"
 
 
 def test_an_answer_that_cannot_be_kept_means_off(install: Install) -> None:

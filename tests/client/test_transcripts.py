@@ -17,8 +17,9 @@ from hubbub.client.memos import Memo, _fingerprint
 from hubbub.client.recorder import _Session
 from hubbub.client.respond import permanent_response
 from tests.client.transcripts import Epoch, law_of, worst_odds
+from tests.registry_head import head
 
-HEAD = 'app = "t"\nlifetime_epsilon = 1000\n'
+HEAD = head("t", 1000)
 TERMS = 'why = "w"\nowner = "o"\nexpires = 2099-01-01\nevery = "day"\n'
 NOISY = "epsilon_one_report = 1.0\nepsilon_permanent = 2.0\n"
 CLEAR = "epsilon_one_report = 2.0\nepsilon_permanent = 2.0\n"  # reports show the memo itself: the bound is reached

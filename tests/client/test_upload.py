@@ -211,11 +211,11 @@ def test_a_transport_that_the_app_gives_takes_the_place_of_ours(install: Install
         calls.append((endpoint, body, timeout))
         return stored(body)
 
-    client = install.with_message(endpoint="https://telemetry.example.org/base", post=post)
+    client = install.with_message(endpoint="http://127.0.0.1:9/base", post=post)
     waiting = [message.body for message in client.preview() if message.body]
     assert client.flush()
     ((endpoint, body, timeout),) = calls
-    assert (endpoint, [body]) == ("https://telemetry.example.org/base", waiting)
+    assert (endpoint, [body]) == ("http://127.0.0.1:9/base", waiting)
     assert 0 < timeout <= 10
     assert client.status().counts["sent"] == 1
     assert install.server.connections == 0

@@ -19,6 +19,7 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import Batch, Report
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.wire import MEDIA_TYPE, pack
+from tests.registry_head import head
 
 LAUNCH = Path(__file__).with_name("launch.py")
 ROOT = Path(__file__).parents[2]
@@ -36,7 +37,7 @@ _KINDS = {
     "files": 'kind = "histogram"\nevery = "week"\nedges = [0, 1, 10, 100]\nbuckets_per_report = 2',
     "minutes": 'kind = "range"\nevery = "day"\nlow = 0\nhigh = 60\nnum_leaves = 64\nbranching = 4',
 }
-REGISTRY_TOML = 'app = "org.example.editor"\nlifetime_epsilon = 1000\n' + "".join(
+REGISTRY_TOML = head("org.example.editor", 1000) + "".join(
     f"\n[metrics.{name}]\n{kind}\n{_TERMS}{_NOISE}" for name, kind in _KINDS.items()
 )
 REGISTRY = Registry.parse(REGISTRY_TOML)
@@ -73,7 +74,7 @@ class Collector:
         self._stderr = self.log_path.open("ab")
         command = [sys.executable, str(launch), "collect", "--metrics", str(metrics), "--data", str(self.data)]
         self.process = subprocess.Popen(
-            [*command, "--port", "0", "--min-free-bytes", "0", *flags],
+            [*command, "--port", "0", "--min-free-bytes", "0", "--min-reports", "0", *flags],
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},

@@ -161,6 +161,24 @@ async def test_a_full_disk_refuses_the_group_and_whoever_comes_until_the_disk_is
         assert await committer.submit(first) is Verdict.STORED
 
 
+async def test_ids_have_an_end_and_go_on_when_some_are_forgotten(tmp_path):
+    async with working(tmp_path, max_ids=2) as (committer, store, gate, events):
+        first, second, third = arrivals(3)
+        waiting = [committer.submit(first), committer.submit(second)]
+        words = "too-many-ids: 2 batch ids of open epochs are remembered, as many as max_ids allows"
+        with pytest.raises(Refused, match=words):  # those that wait count, too
+            committer.submit(third)
+        gate.open()
+        assert await asyncio.gather(*waiting) == [Verdict.STORED, Verdict.STORED]
+        assert (committer.ids_full, committer.gauges()["seen_ids"], committer.gauges()["seen_ids_max"]) == (True, 2, 2)
+        with pytest.raises(Refused, match=words):
+            committer.submit(third)
+        assert await events.next() == ("ids_full", True)
+        await committer.call(lambda: store.batch_ids.sweep(1 << 16, 1 << 20))  # as when their epochs have closed
+        assert await events.next() == ("ids_full", False)
+        assert await committer.submit(third) is Verdict.STORED
+
+
 async def test_a_checkpoint_is_made_after_so_many_batches_though_its_time_has_not_come(tmp_path):
     limits = {"checkpoint_batches": 3, "checkpoint_seconds": 1e6}
     async with working(tmp_path, **limits) as (committer, store, gate, _):

@@ -25,6 +25,9 @@ def test_flags_win_over_variables_and_variables_over_the_file(tmp_path):
         "config file: port: port must be a whole number, got 'x'",
         "HUBBUB_SENDER_RATE: sender_rate must be a number, got '",
     ]
+    assert read_settings({"metrics": "a.toml"}, {}, None).min_reports == 20  # single installs are protected by default
+    with pytest.raises(Invalid, match="min_reports must be at least 0, got -1"):
+        read_settings({"metrics": "a.toml", "min_reports": "-1"}, {}, None)
     with pytest.raises(Invalid, match="metrics must be given"):
         read_settings({}, {}, None)
     with pytest.raises(Invalid, match=r"port must be in \[0, 65535\], got 70000"):

@@ -1,15 +1,16 @@
 """`hubbub collect --check` says whether a start would succeed, and changes nothing."""
 
 import os
-import shutil
 import socket
 import sqlite3
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.collector.certificates import make_certificate, needs_openssl
 from tests.collector.kit import LAUNCH, REGISTRY_TOML, Collector
 
 
@@ -108,26 +109,11 @@ def test_beside_the_running_collector_the_rest_is_checked(check, tmp_path):
         assert subprocess.run([*command, *flags], capture_output=True).returncode == 2
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+@needs_openssl
 class TestCertificates:
     @pytest.fixture
     def made(self, tmp_path):
-        def make(name, *dates):
-            certificate, key, request = (tmp_path / f"{name}.{end}" for end in ("pem", "key", "csr"))
-            openssl("req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=x", "-keyout", key, "-out", request)
-            folder = tmp_path / f"{name}.ca"
-            folder.mkdir()
-            (folder / "index.txt").touch()
-            (folder / "serial").write_text("01")
-            (folder / "ca.conf").write_text(
-                f"[ca]\ndefault_ca=d\n[d]\ndatabase={folder}/index.txt\nserial={folder}/serial\n"
-                f"new_certs_dir={folder}\ndefault_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n"
-            )
-            ca = ("ca", "-batch", "-config", folder / "ca.conf", "-selfsign", "-keyfile", key, "-in", request)
-            openssl(*ca, "-out", certificate, "-notext", "-startdate", dates[0], "-enddate", dates[1])
-            return certificate, key
-
-        return make
+        return partial(make_certificate, tmp_path)
 
     def test_one_that_is_valid_today_passes(self, check, made):
         certificate, key = made("good", "20200101000000Z", "20990101000000Z")
@@ -150,7 +136,3 @@ class TestCertificates:
         _, key = made("two", "20200101000000Z", "20990101000000Z")
         status, said = check("--tls-certificate", str(certificate), "--tls-key", str(key))
         assert (status, f"tls_key must be the key of tls_certificate, got {key}" in said) == (2, True)
-
-
-def openssl(*arguments):
-    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)

@@ -82,6 +82,7 @@ class ToldCollector:
         self.token = TOKEN
         self.other_tokens: set[str] = set()
         self.down = False
+        self.withheld: list[dict[str, object]] = []
         self.asked: list[str] = []
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -98,7 +99,8 @@ class ToldCollector:
             reports = sum(tally.num_reports for tally in self.tallies.values())
             text = f'hubbub_reports_total {reports}\nhubbub_rejects_total{{reason="malformed"}} 25\n'
             return web.Response(text=text + "hubbub_disk_free_bytes 5e+10\n")
-        return web.json_response({"tallies": [json.loads(tally.to_json()) for tally in self.tallies.values()]})
+        tallies = [json.loads(tally.to_json()) for tally in self.tallies.values()]
+        return web.json_response({"tallies": tallies, "withheld": self.withheld})
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[str]:

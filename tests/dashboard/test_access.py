@@ -310,6 +310,24 @@ async def test_metrics_that_nobody_has_answered_are_listed() -> None:
         assert "No answers yet" in words(await text_of(client, "/metric/homepage"))
 
 
+async def test_what_the_collector_withholds_is_said_in_plain_words() -> None:
+    told = ToldCollector()
+    told.tallies = {"dark_theme": told.tallies["dark_theme"]}
+    told.withheld = [
+        {"metric": name, "metric_hash": "0" * 32, "epoch": 1, "num_reports": number, "min_reports": 20}
+        for name, number in (("dark_theme", 7), ("homepage", 3))
+    ]
+    protecting = "withheld: to protect single installs, the collector shows new reports of a day, week or month only"
+    async with told.running() as url, visiting(url, token=TOKEN) as client:
+        page = words(await text_of(client, "/"))
+        assert "; 7 withheld" in page
+        assert f"Too few answers yet 3 reports are {protecting} when there are at least 20 of them." in page
+        assert f"7 reports are {protecting}" in words(await text_of(client, "/metric/dark_theme"))
+        alone = words(await text_of(client, "/metric/homepage"))
+        assert f"Too few answers yet. 3 reports are {protecting}" in alone
+        assert "No answers yet" not in alone
+
+
 async def test_how_the_collector_is_doing_stands_on_the_overview() -> None:
     async with ToldCollector().running() as url, visiting(url, token=TOKEN) as client:
         page = words(await text_of(client, "/"))
@@ -321,4 +339,4 @@ async def test_how_the_collector_is_doing_stands_on_the_overview() -> None:
 def test_every_reason_to_refuse_has_words() -> None:
     from hubbub.dashboard.health import WHY_REFUSED
 
-    assert set(STATUS) | {"unauthorized", "internal"} == set(WHY_REFUSED)
+    assert set(STATUS) | {"unauthorized", "too-many-reads", "internal"} == set(WHY_REFUSED)

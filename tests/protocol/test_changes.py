@@ -30,9 +30,30 @@ CHANGES = [
     ),
     ("flag", {}, {"lifetime_epsilon": "70"}, "the limit for a lifetime rises to epsilon 70, before 60", True),
     ("flag", {}, {"lifetime_epsilon": "50"}, "the limit for a lifetime falls to epsilon 50, before 60", False),
+    (
+        "flag",
+        {},
+        {"max_identifying_bits": "13"},
+        "a message may show up to 13 bits of which install it comes from, before 12",
+        True,
+    ),
     ("flag", {}, {"app": '"org.other"'}, "this is another app, org.other, before org.example", True),
-    ("flag", {}, {"why": '"To sell"'}, 'it: another purpose: "To sell", before "To learn"', False),
-    ("flag", {}, {"owner": '"them@example.org"'}, "it: asked by them@example.org, before by us@example.org", False),
+    ("flag", {}, {"why": '"To sell"'}, 'it: another purpose: "To sell", before "To learn"', True),
+    ("flag", {}, {"owner": '"them@example.org"'}, "it: asked by them@example.org, before by us@example.org", True),
+    (
+        "flag",
+        {},
+        {"recipient": '{ name = "Them", url = "https://t.example.org" }'},
+        "messages go to Them (https://t.example.org), before to Us (https://t.example.org)",
+        True,
+    ),
+    (
+        "flag",
+        {},
+        {"recipient": '{ name = "Us", url = "https://t.example.org/a" }'},
+        "messages go to Us (https://t.example.org/a), before to Us (https://t.example.org)",
+        True,
+    ),
 ]
 ANEW = "it: asked anew and differently, on top of earlier answers: "
 REDEFINED = [
@@ -105,4 +126,4 @@ def test_the_same_registry_asks_nothing_more() -> None:
 
 def test_every_change_of_several_is_told() -> None:
     found = changes(registry(hold="4"), registry(hold="2", why='"To see"', expires="2029-01-01", max_values="1"))
-    assert [change.asks_more for change in found] == [False, True, True, False]
+    assert [change.asks_more for change in found] == [False, True, True, True]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 from tests.protocol.toml import SHAPES, TERMS, problems_of, registry, source
+from tests.registry_head import head
 
 F = Fraction
 EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "metrics.toml"
@@ -175,12 +176,13 @@ def test_a_metric_is_named_like_a_variable() -> None:
         ("", "metrics is missing"),
         (
             "colour = 1\n[metrics]\nit = 3",
-            "colour is not a key that is known here; known keys are app, lifetime_epsilon, metrics",
+            "colour is not a key that is known here; known keys are app, lifetime_epsilon, max_identifying_bits, "
+            "metrics, recipient",
         ),
     ],
 )
 def test_a_registry_without_metrics_is_refused(text: str, sentence: str) -> None:
-    assert sentence in problems_of(f'app = "a"\nlifetime_epsilon = 1\n{text}')
+    assert sentence in problems_of(head("a", 1) + text)
 
 
 NOT_TOML = [
@@ -220,6 +222,7 @@ def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     path.write_text(
         """
 app = "No"
+recipient = { name = "", url = "http://t.example.org", colour = "red" }
 lifetime_epsilon = 1
 color = "red"
 [metrics.a]
@@ -256,8 +259,13 @@ max_values = 1
     problems = [problem.removeprefix(f"{path}: ") for problem in caught.value.problems]
     assert sorted(problems) == sorted(
         [
-            "color is not a key that is known here; known keys are app, lifetime_epsilon, metrics",
+            "color is not a key that is known here; known keys are app, lifetime_epsilon, max_identifying_bits, "
+            "metrics, recipient",
             "app must match [a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?, got 'No'",
+            "recipient.colour is not a key that is known here; known keys are name, url",
+            "recipient.name must not be empty",
+            "recipient.url must be an https address in lower case, without user, query, fragment or a slash at its "
+            "end, such as https://telemetry.example.org, got 'http://t.example.org'",
             "lifetime_epsilon must be at least 2, the sum of max_values x epsilon_permanent = 1 x 2 (c), got 1",
             "[metrics.a] expires must be a date such as 2028-01-01, without quotes, got 'soon'",
             "[metrics.a] absent is missing",
@@ -331,5 +339,5 @@ epsilon_permanent = 0.01
 max_values = 1
 """
     tables = "".join(f"[metrics.m{i}]\n{keys}" for i in range(MAX_METRICS + 1))
-    assert problems_of(f'app = "a"\nlifetime_epsilon = 100\n{tables}') == ["metrics must hold at most 1000, got 1001"]
+    assert problems_of(head("a", 100) + tables) == ["metrics must hold at most 1000, got 1001"]
     assert MAX_METRICS < MAX_BLOCKS

@@ -119,6 +119,18 @@ def test_a_collectors_address_is_asked_with_the_token_that_is_given(monkeypatch:
         (200, "<html>", "must answer with JSON"),
         (200, "[]", "must answer with tallies"),
         (200, '{"tallies": {}}', "must answer with tallies"),
+        (
+            200,
+            '{"tallies": [], "withheld": [{"metric": "it"}]}',
+            "withheld must be a list of objects with exactly the keys metric, metric_hash, epoch, num_reports, "
+            "min_reports",
+        ),
+        (
+            200,
+            '{"tallies": [], "withheld": [{"metric": "it", "metric_hash": "0", "epoch": 1, "num_reports": true, '
+            '"min_reports": 20}]}',
+            "num_reports of what is withheld must be a whole number, got True",
+        ),
         (200, '{"tallies": [{}]}', "not a tally: format must be 'hubbub.tally', got None"),
     ],
 )

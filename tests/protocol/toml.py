@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 
-HEAD = {"app": '"org.example"', "lifetime_epsilon": "60"}
+HEAD: dict[str, str | None] = {
+    "app": '"org.example"',
+    "recipient": '{ name = "Us", url = "https://t.example.org" }',
+    "lifetime_epsilon": "60",
+    "max_identifying_bits": None,
+}
 TERMS = {
     "why": '"To learn"',
     "owner": '"us@example.org"',

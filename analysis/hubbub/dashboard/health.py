@@ -22,7 +22,9 @@ WHY_REFUSED = {
     "rate-limited": "too many from one sender",
     "queue-full": "more than could be written at once",
     "storage-full": "the disk is nearly full",
+    "too-many-ids": "as many batches of open epochs as the collector may remember; raise its --max-ids",
     "clock-not-believed": "the collector's clock jumped; see its log, and `hubbub clock accept`",
+    "too-many-reads": "large downloads are made two at a time, and this one waited too long",
     "draining": "the collector was stopping",
     "internal": "an error of the collector itself; its log says where",
 }
@@ -55,7 +57,7 @@ def parse_health(text: str) -> Health:
         reports=int(found.get("hubbub_reports_total", {}).get("", 0)),
         stored=int(batches.get("stored", 0)),
         duplicates=int(batches.get("duplicate", 0)),
-        refused={reason: int(number) for reason, number in sorted(found.get("hubbub_rejects_total", {}).items())},
+        refused={reason: int(n) for reason, n in sorted(found.get("hubbub_rejects_total", {}).items()) if n},
         failed_checkpoints=int(found.get("hubbub_checkpoints_total", {}).get("failed", 0)),
         queue=int(found.get("hubbub_queue_batches", {}).get("", 0)),
         disk_free=None if free is None else float(f"{free:.2g}"),  # so that not every byte is news

@@ -15,7 +15,7 @@ from hubbub.dashboard.figures import Figure, decoding_figure
 from hubbub.dashboard.metric_inputs import MetricInputs
 from hubbub.dashboard.query import CONFIDENCES, Select
 from hubbub.dashboard.row_choice import table_rows
-from hubbub.dashboard.sentences import epochs_in_words, headline, several
+from hubbub.dashboard.sentences import epochs_in_words, headline, several, withheld_in_words
 from hubbub.dashboard.series_view import ComparisonView, SeriesView, comparison_view, series_view
 from hubbub.dashboard.tables import Table
 
@@ -37,6 +37,7 @@ class ResultView:
     num_cells: int = 0
     num_hidden: int = 0
     remarks: tuple[str, ...] = ()
+    withheld: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +103,9 @@ def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
 
 
 def _result(inputs: MetricInputs, figure: Figure | None, every: str) -> ResultView:
+    withheld = withheld_in_words(*inputs.snapshot.withheld_of(inputs.name))
     if not inputs.epochs:
-        return ResultView(state="no answers")
+        return ResultView(state="no answers", withheld=withheld)
     if inputs.whole is None:
         return ResultView(state="decoding")
     if inputs.whole.decoding is None:
@@ -123,6 +125,7 @@ def _result(inputs: MetricInputs, figure: Figure | None, every: str) -> ResultVi
         num_cells=num_cells,
         num_hidden=len(decoding) - len(rows),
         remarks=tuple(remarks(decoding)),
+        withheld=withheld,
     )
 
 

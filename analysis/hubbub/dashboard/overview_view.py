@@ -16,7 +16,15 @@ from hubbub.dashboard.decode_jobs import Decoded
 from hubbub.dashboard.figures import Drawing, Scale, draw
 from hubbub.dashboard.health import Health
 from hubbub.dashboard.row_choice import card_rows
-from hubbub.dashboard.sentences import cell, headline, periods_in_words, several, value_label, with_unit
+from hubbub.dashboard.sentences import (
+    cell,
+    headline,
+    periods_in_words,
+    several,
+    value_label,
+    with_unit,
+    withheld_in_words,
+)
 from hubbub.dashboard.snapshot import Snapshot
 from hubbub.dashboard.tables import Table
 from hubbub.protocol.epsilon import show
@@ -99,7 +107,8 @@ def _card(snapshot: Snapshot, name: str, decoded: Decoded | None) -> Card:
     definition, terms = snapshot.definitions(name)[-1], snapshot.terms_of(name)
     num_reports = _num_reports(snapshot, name)
     decoding = decoded.decoding if decoded and num_reports else None
-    figure, caption, certain = _said(num_reports, decoded)
+    withheld, at_least = snapshot.withheld_of(name)
+    figure, caption, certain = _said(num_reports, decoded, withheld, at_least)
     lines, limits = _lines(decoding, definition) if decoding is not None else ((), ())
     periods = periods_in_words(snapshot.epochs(name), definition.every)
     return Card(
@@ -113,13 +122,16 @@ def _card(snapshot: Snapshot, name: str, decoded: Decoded | None) -> Card:
         busy=bool(num_reports) and decoded is None,
         lines=lines,
         limits=limits,
-        reports=f"{several(num_reports, 'report')} in {periods}" if num_reports else "no reports",
+        reports=(f"{several(num_reports, 'report')} in {periods}" if num_reports else "no reports")
+        + (f"; {withheld:,} withheld" if withheld else ""),
         epsilon=show(definition.epsilon_one_report),
     )
 
 
-def _said(num_reports: int, decoded: Decoded | None) -> tuple[str, str, bool]:
+def _said(num_reports: int, decoded: Decoded | None, withheld: int, at_least: int) -> tuple[str, str, bool]:
     """Figure, caption, and whether that is certain."""
+    if not num_reports and withheld:
+        return "Too few answers yet", withheld_in_words(withheld, at_least), False
     if not num_reports:
         return "No answers yet", "It is asked; nothing has arrived.", False
     if decoded is None:

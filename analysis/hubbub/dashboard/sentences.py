@@ -135,6 +135,17 @@ def several(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
+def withheld_in_words(num_reports: int, min_reports: int) -> str:
+    """Why there are reports that the page does not show."""
+    if not num_reports:
+        return ""
+    verb = "is" if num_reports == 1 else "are"
+    return (
+        f"{several(num_reports, 'report')} {verb} withheld: to protect single installs, the collector shows new "
+        f"reports of a day, week or month only when there are at least {min_reports} of them."
+    )
+
+
 def verdict_in_words(decoding: Decoding, i: int) -> str:
     """As the table of `hubbub decode` says it; what follows from having been detected is said where it is news."""
     words = verdict(decoding, i)

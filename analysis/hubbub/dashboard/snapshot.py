@@ -12,6 +12,7 @@ from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Tally
+from hubbub.protocol.tally_files import Answer, Withheld, withheld_from_data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class Snapshot:
     terms: Mapping[str, Terms] = field(default_factory=dict)
     app: str = ""
     fingerprints: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
+    withheld: tuple[Withheld, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -52,6 +54,11 @@ class Snapshot:
                 found.pop(terms.definition.metric_hash, None)
                 found[terms.definition.metric_hash] = terms.definition
         return tuple(found.values())
+
+    def withheld_of(self, name: str) -> tuple[int, int]:
+        """How many reports of a metric the collector does not show yet, and the smallest step in which it does."""
+        found = [item for item in self.withheld if item.metric == name]
+        return sum(item.num_reports for item in found), max((item.min_reports for item in found), default=0)
 
     def terms_of(self, name: str) -> Terms | None:
         return next((terms for terms in self.terms.values() if terms.definition.name == name), None)
@@ -86,7 +93,9 @@ def _chosen(tally: Tally, epoch: str | None) -> list[int]:
     return [number for number in tally.epochs if epoch is None or epoch_text(tally.metric.every, number) == epoch]
 
 
-def snapshot_of(tallies: Iterable[Tally], terms: Iterable[Terms] = (), app: str = "") -> Snapshot:
+def snapshot_of(
+    tallies: Iterable[Tally], terms: Iterable[Terms] = (), app: str = "", withheld: Iterable[Withheld] = ()
+) -> Snapshot:
     by_name: dict[str, tuple[Tally, ...]] = {}
     fingerprints: dict[tuple[str, int], bytes] = {}
     for tally in tallies:
@@ -99,10 +108,11 @@ def snapshot_of(tallies: Iterable[Tally], terms: Iterable[Terms] = (), app: str 
         terms={found.definition.metric_hash: found for found in terms},
         app=app,
         fingerprints=fingerprints,
+        withheld=tuple(withheld),
     )
 
 
-def parse_tallies(body: bytes) -> list[Tally]:
+def parse_answer(body: bytes) -> Answer:
     """The answer to GET /v1/tallies. Raises `Invalid` for anything else."""
     try:
         answer = json.loads(body)
@@ -110,7 +120,7 @@ def parse_tallies(body: bytes) -> list[Tally]:
         raise Invalid(["the collector must answer with JSON; is something else at that address?"]) from None
     if not isinstance(answer, dict) or not isinstance(answer.get("tallies"), list):
         raise Invalid(["the collector must answer with tallies; is something else at that address?"])
-    return [Tally.from_json(json.dumps(item)) for item in answer["tallies"]]
+    return Answer([Tally.from_data(item) for item in answer["tallies"]], withheld_from_data(answer))
 
 
 def parse_terms(body: bytes) -> tuple[str, list[Terms]]:

@@ -13,7 +13,7 @@ import aiohttp
 
 from hubbub.dashboard.health import Health, parse_health
 from hubbub.dashboard.settings import Settings
-from hubbub.dashboard.snapshot import Snapshot, parse_tallies, parse_terms, snapshot_of
+from hubbub.dashboard.snapshot import Snapshot, parse_answer, parse_terms, snapshot_of
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.tally_files import read_tallies
 
@@ -99,11 +99,11 @@ class CollectorSource:
 
 def _parse(tallies: bytes, terms: bytes) -> Snapshot:
     try:
-        found = parse_tallies(tallies)
+        found = parse_answer(tallies)
     except Invalid as error:
         raise Unavailable(str(error)) from None
     app, agreed = parse_terms(terms)
-    return snapshot_of(found, agreed, app)
+    return snapshot_of(found.tallies, agreed, app, found.withheld)
 
 
 def _in_words(error: Exception) -> str:

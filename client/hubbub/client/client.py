@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from hubbub.client import control
-from hubbub.client.consent import Decision, Mode, is_test_run, most_restrictive
+from hubbub.client.consent import Decision, Mode, is_test_run, most_restrictive, sent_for_a_test, wrong_endpoint
 from hubbub.client.control import Pending, Status
 from hubbub.client.facts import Lost
 from hubbub.client.recorder import Recorder, Withdrawn, is_expired
@@ -46,7 +46,8 @@ class Client:
         telemetry.consent(True)  # once, when the person agrees
         telemetry.record("dark_theme", True)  # anywhere, any time, from any thread or process
 
-    `endpoint` is the base URL of a collector, https unless on this machine; without one nothing is ever made or sent.
+    `endpoint` is the address of the collector: the `recipient.url` of the registry, or one on this machine for tests;
+    without one, or with any other, nothing is ever made or sent.
     `background=False` starts no thread: `flush()` sends, on the caller's. `post` sends a message by another way than
     urllib (see `Transport`), and `environ` takes the place of `os.environ`. `clock`, `send_delay` (from the length of
     the sending window to the delay within it, in seconds), `random` and `draws` are for tests and simulations.
@@ -131,10 +132,11 @@ class Client:
     def status(self) -> Status:
         """Mode and reason, counts, what waits, what is spent."""
         known = (self._state, self._decision, self._rules, self.registry.app, self._recorder.unsaved)
+        test = sent_for_a_test(self.endpoint, self.registry)
         try:
-            return control.describe(*known)
+            return control.describe(*known)._replace(test=test)
         except (Busy, Unusable):
-            return control.describe(*known, readable=False)
+            return control.describe(*known, readable=False)._replace(test=test)
 
     def preview(self) -> list[Pending]:
         """What waits to be sent; where nothing may be stored, what a message would look like, drawn for this call."""
@@ -240,8 +242,9 @@ class Client:
         except (Unusable, OSError) as error:
             return self._give_up(str(error))
         self._decision = most_restrictive(self._rules)
-        if self.mode == "on" and self.endpoint is None:
-            self._decision = Decision("local", "the app gave no endpoint to send to")
+        wrong = wrong_endpoint(self.endpoint, self.registry)
+        if self.mode == "on" and wrong is not None:
+            self._decision = wrong
             self._rules = (*self._rules, self._decision)
 
     def _give_up(self, why: str) -> None:

@@ -66,6 +66,8 @@ def run_status(arguments: Namespace) -> int:
     print(f"  state           {status.state_directory}")
     limit = ", no limit known yet" if status.lifetime_epsilon is None else f" of at most {status.lifetime_epsilon:g}"
     print(f"  epsilon spent   {status.epsilon_spent:g}{limit}")
+    if status.groups > 1:
+        print(f"  group           one of {status.groups:,}, which messages show")
     print(f"  in the making   {status.reports_in_the_making} reports of epochs that are not over")
     when = "" if status.next_send is None else f", to be sent from {_moment(status.next_send)}"
     print(f"  waiting         {status.reports_waiting} reports in {status.batches_waiting} messages{when}")

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 from hubbub.client.facts import Answer, Facts
+from hubbub.client.upload import is_this_machine
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 
@@ -76,6 +77,24 @@ def _lapse(agreed: str, current: str) -> Decision | None:
     if not more:
         return None
     return Decision("local", f"the app asks more than you agreed to, so you must be asked again: {more[0]}")
+
+
+def wrong_endpoint(endpoint: str | None, registry: Registry) -> Decision | None:
+    """Why nothing may be sent there. A yes is to one recipient: messages go to its address, path included, or, for
+    tests, to this machine."""
+    if endpoint is None:
+        return Decision("local", "the app gave no endpoint to send to")
+    recipient = registry.recipient
+    if endpoint.removesuffix("/") == recipient.url or is_this_machine(endpoint):
+        return None
+    return Decision("local", f"the app would send to {endpoint}, and messages go to {recipient} only")
+
+
+def sent_for_a_test(endpoint: str | None, registry: Registry) -> str:
+    """Why what is sent is no real telemetry; empty if it is, or if nothing is sent."""
+    if endpoint is None or endpoint.removesuffix("/") == registry.recipient.url or not is_this_machine(endpoint):
+        return ""
+    return f"messages go to this machine, {endpoint}, and not to {registry.recipient}"
 
 
 def is_test_run(environ: Mapping[str, str], modules: Container[str]) -> bool:

@@ -164,6 +164,15 @@ def checked_endpoint(endpoint: str | None) -> str | None:
     raise ValueError(f"endpoint must be an https URL, or http on this machine, got {endpoint!r}")
 
 
+def is_this_machine(endpoint: str) -> bool:
+    """Whether a checked endpoint is a loopback address, so that nothing sent there leaves the device."""
+    if re.fullmatch(_PLAIN_ENDPOINT, endpoint):
+        return bool(re.match(r"https?://(127\.0\.0\.1|localhost)([:/]|$)", endpoint))
+    from urllib.parse import urlsplit
+
+    return _is_loopback(urlsplit(endpoint).hostname or "")
+
+
 def _is_loopback(host: str) -> bool:
     from ipaddress import ip_address
 

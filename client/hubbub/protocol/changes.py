@@ -39,11 +39,17 @@ def changes(old: Registry, new: Registry) -> tuple[Change, ...]:
 def _changes(old: Registry, new: Registry) -> Iterator[Change]:
     if old.app != new.app:
         yield Change("", f"this is another app, {new.app}, before {old.app}", True)
+    if old.recipient != new.recipient:
+        yield Change("", f"messages go to {new.recipient}, before to {old.recipient}", True)
     if old.lifetime_epsilon != new.lifetime_epsilon:
         raised = new.lifetime_epsilon > old.lifetime_epsilon
         limits = f"to epsilon {show(new.lifetime_epsilon)}, before {show(old.lifetime_epsilon)}"
         # An install keeps the smallest limit it has ever seen, so a raised one binds new installs only.
         yield Change("", f"the limit for a lifetime {'rises' if raised else 'falls'} {limits}", raised)
+    if old.max_identifying_bits != new.max_identifying_bits:
+        raised = new.max_identifying_bits > old.max_identifying_bits
+        limits = f"{new.max_identifying_bits} bits of which install it comes from, before {old.max_identifying_bits}"
+        yield Change("", f"a message may show up to {limits}", raised)
     for name, metric in new.metrics.items():
         if name not in old.metrics:
             yield Change(name, f"new: {metric.shape.question()}, {PER[metric.every]}. {metric.why}", True)
@@ -73,9 +79,9 @@ def _changes_of_metric(old: Metric, new: Metric) -> Iterator[Change]:
         more = new.retention_days > old.retention_days
         yield Change(name, f"kept for {span(new)}, before {span(old)}", more)
     if old.why != new.why:
-        yield Change(name, f'another purpose: "{new.why}", before "{old.why}"', False)
+        yield Change(name, f'another purpose: "{new.why}", before "{old.why}"', True)
     if old.owner != new.owner:
-        yield Change(name, f"asked by {new.owner}, before by {old.owner}", False)
+        yield Change(name, f"asked by {new.owner}, before by {old.owner}", True)
 
 
 def _what_differs(old: Metric, new: Metric) -> str:

@@ -16,7 +16,7 @@ from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.label import WIDTH, facts, words
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally, merge
-from hubbub.protocol.tally_files import Wanted, fetch_tallies, read_tally, write_tallies, write_tally
+from hubbub.protocol.tally_files import Answer, Wanted, Withheld, fetch_answer, read_tally, write_tallies, write_tally
 
 
 def add_label(parser: ArgumentParser) -> None:
@@ -81,13 +81,15 @@ def add_export(parser: ArgumentParser) -> None:
 def run_export(arguments: Namespace) -> int:
     wanted = Wanted(arguments.metric, arguments.start, arguments.end)
     if arguments.data:
-        found = _in_data(Path(arguments.data), wanted)
+        found, withheld = _in_data(Path(arguments.data), wanted)
     else:
         token = arguments.token or os.environ.get("HUBBUB_TOKEN")
         if not token:
             raise Invalid(["token must be given with --url: --token T or HUBBUB_TOKEN"])
-        found = fetch_tallies(arguments.url, token, wanted, arguments.trust)
+        found, withheld = fetch_answer(arguments.url, token, wanted, arguments.trust)
     paths = write_tallies(found, arguments.out)
+    for line in _withheld(withheld):
+        print(line, file=sys.stderr)
     if arguments.json:
         rows = [
             {"file": str(path), "metric": t.metric.name, "epochs": len(t.epochs), "num_reports": t.num_reports}
@@ -97,15 +99,28 @@ def run_export(arguments: Namespace) -> int:
         return 0
     for path, tally in zip(paths, found, strict=True):
         print(f"{path}: {_contents(tally)}")
-    if not found:
+    if not found and not withheld:
         print("nothing has been counted for that", file=sys.stderr)
     return 0
 
 
-def _in_data(data: Path, wanted: Wanted) -> list[Tally]:
+def _withheld(items: list[Withheld]) -> list[str]:
+    """A line for each metric of which reports are not handed out yet."""
+    by_metric: dict[str, list[Withheld]] = {}
+    for item in items:
+        by_metric.setdefault(item.metric, []).append(item)
+    lines = []
+    for name, found in by_metric.items():
+        reports = sum(item.num_reports for item in found)
+        where = f"{reports} of {found[0].min_reports}" if len(found) == 1 else f"{reports} in {len(found)} epochs"
+        lines.append(f"{name}: withheld: {where}; counts are shown in steps of at least {found[0].min_reports} reports")
+    return lines
+
+
+def _in_data(data: Path, wanted: Wanted) -> Answer:
     # By name, because the store is the collector's and needs its packages; a collector that runs needs none of them.
     try:
-        found: list[Tally] = import_module("hubbub.collector.export").from_data(data, wanted, time.time)
+        found: Answer = import_module("hubbub.collector.export").from_data(data, wanted, time.time)
     except ImportError as error:
         raise Invalid(
             [f"--data needs {error.name}: pip install 'hubbub[collector]'; or ask a running collector, --url"]

@@ -5,12 +5,14 @@ Every number is derived from the exact channels and rounded up. No epsilon is sh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
-from math import ceil, exp, lcm, log2
+from math import ceil, exp
 from textwrap import wrap
 from typing import Any
 
 from hubbub.protocol.epsilon import show
+from hubbub.protocol.linking import CROWD, found_again, identifying_bits, num_groups
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
 
@@ -23,21 +25,26 @@ def facts(registry: Registry) -> dict[str, Any]:
     """The label as data. Epsilons are decimals rounded up, in text so that nothing rounds them again."""
     return {
         "app": registry.app,
+        "recipient": {"name": registry.recipient.name, "url": registry.recipient.url},
         "lifetime_epsilon": show(registry.lifetime_epsilon, 6),
         "epsilon_lifetime": show(registry.epsilon_lifetime, 6),
         "epsilon_one_epoch": {every: show(registry.epsilon_one_epoch(every), 6) for every in registry.cadences},
-        "cohort_bits": round(cohort_bits(registry), 2),
+        "groups": num_groups(registry.cohorts),
+        "identifying_bits": show_bits(registry.cohorts),
+        "found_again_among_1000": round(_found_again(registry), 2),
         "metrics": {metric.name: _metric_facts(metric) for metric in registry},
     }
 
 
-def cohort_bits(registry: Registry) -> float:
-    """How many bits of an install's identity its cohorts show: one number, seen modulo every num_cohorts."""
-    return log2(_groups(registry))
+def show_bits(cohorts: Iterable[int]) -> str:
+    """How many bits of an install's identity so many cohorts show, rounded up."""
+    return f"{ceil(identifying_bits(cohorts) * 100) / 100:.2f}"
 
 
-def _groups(registry: Registry) -> int:
-    return lcm(*(metric.shape.num_cohorts for metric in registry))
+def _found_again(registry: Registry) -> float:
+    """By its next message of the same cadence, at the worst."""
+    repeated = [registry.with_cadence(every) for every in registry.cadences if every != "once"]
+    return max((found_again(metrics, registry.cohorts) for metrics in repeated), default=0.0)
 
 
 def _widest(metric: Definition) -> int:
@@ -47,6 +54,7 @@ def _widest(metric: Definition) -> int:
 def _metric_facts(metric: Metric) -> dict[str, Any]:
     return {
         "kind": metric.kind,
+        "answers": list(metric.shape.answers),
         "every": metric.every,
         "why": metric.why,
         "owner": metric.owner,
@@ -66,7 +74,7 @@ def _metric_facts(metric: Metric) -> dict[str, Any]:
 def words(registry: Registry) -> str:
     """The label for a person who knows nothing of differential privacy."""
     lines = [f"Privacy label of {registry.app}", "", *_paragraph(_WHAT_THIS_IS), "", *_paragraph(_how_to_read())]
-    lines += ["", "WHAT IS ASKED"]
+    lines += ["", *_paragraph(_to_whom(registry)), "", "WHAT IS ASKED"]
     for metric in registry:
         lines += ["", *_metric_words(metric)]
     lines += ["", "HOW MUCH IT ALL TELLS", ""]
@@ -94,9 +102,18 @@ def _how_to_read() -> str:
     )
 
 
+def _to_whom(registry: Registry) -> str:
+    return (
+        f"Messages go to {registry.recipient}, and nowhere else. If what is asked, why, by whom, or who receives it "
+        "changes, you are asked again."
+    )
+
+
 def _metric_words(metric: Metric) -> list[str]:
+    answers = metric.shape.answers
     return [
         f"  {metric.name}: {metric.shape.question()}, {PER[metric.every]}",
+        *(_row("answers", ", ".join(answers) + ".") if answers else ()),
         *_row("why", metric.why.rstrip(".") + "."),
         *_row("who", f"{metric.owner}, until {metric.expires}."),
         *_row("sent", _sent(metric)),
@@ -136,9 +153,9 @@ def unprotected_of(metric: Definition) -> list[str]:
     """What its definition does not hide; `hold` is none of it, so a change is said to be visible."""
     sentences = list(_ALWAYS_SEEN)
     if metric.shape.num_cohorts > 1:
-        sentences.append(_says_group(metric.shape.num_cohorts))
+        sentences.append(_says_group([metric.shape.num_cohorts]))
     if _resembles_itself(metric):
-        sentences.append(_says_resemblance([metric.name]))
+        sentences.append(_says_resemblance([metric.name], found_again([metric], [metric.shape.num_cohorts])))
     if metric.every != "once":
         sentences.append(_says_change([metric.name]))
     return [*sentences, _FILES_ARE_READ]
@@ -180,12 +197,11 @@ def _bounds(registry: Registry) -> list[str]:
 
 def _unprotected(registry: Registry) -> list[str]:
     sentences = list(_ALWAYS_SEEN)
-    groups = _groups(registry)
-    if groups > 1:
-        sentences.append(_says_group(groups))
+    if num_groups(registry.cohorts) > 1:
+        sentences.append(_says_group(registry.cohorts))
     alike = [metric.name for metric in registry if _resembles_itself(metric)]
     if alike:
-        sentences.append(_says_resemblance(alike))
+        sentences.append(_says_resemblance(alike, _found_again(registry)))
     changing = [m.name for m in registry if not m.whole_history and m.max_values > 1]
     if changing:
         sentences.append(_says_change(changing))
@@ -205,10 +221,11 @@ _FILES_ARE_READ = (
 )
 
 
-def _says_group(groups: int) -> str:
+def _says_group(cohorts: Iterable[int]) -> str:
+    groups = num_groups(cohorts)
     return (
-        f"Each install belongs to one of {groups:,} groups, drawn by lot, and its messages show which. That helps "
-        "to tell which messages come from one install, though not from whom."
+        f"Each install belongs to one of {groups:,} groups, drawn by lot, and its messages show which "
+        f"({show_bits(cohorts)} bits). That helps to tell which messages come from one install, though not from whom."
     )
 
 
@@ -216,10 +233,11 @@ def _resembles_itself(metric: Definition) -> bool:
     return metric.every != "once" and not metric.one_hot and _widest(metric) > 8
 
 
-def _says_resemblance(names: list[str]) -> str:
+def _says_resemblance(names: list[str], found: float) -> str:
     return (
         f"Where chance is drawn once and kept for many bits ({', '.join(names)}), the messages of one install "
-        "resemble each other. That, too, helps to tell that they come from one install."
+        "resemble each other. By that and its group, the next message of an install is picked out of those of "
+        f"{CROWD:,} installs with the same answers about {ceil(100 * found)} times in 100."
     )
 
 

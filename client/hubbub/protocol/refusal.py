@@ -23,6 +23,7 @@ Reason = Literal[
     "draining",
     "clock-not-believed",
     "storage-full",
+    "too-many-ids",
 ]
 
 PROBLEM_PREFIX = "urn:hubbub:problem:"
@@ -45,6 +46,7 @@ STATUS: dict[str, int] = {
     "draining": 503,
     "clock-not-believed": 503,
     "storage-full": 507,
+    "too-many-ids": 503,
 }
 
 LATER: frozenset[str] = frozenset(
@@ -56,6 +58,7 @@ LATER: frozenset[str] = frozenset(
         "draining",
         "clock-not-believed",
         "storage-full",
+        "too-many-ids",
     }
 )
 """Reasons to keep a batch and try again."""

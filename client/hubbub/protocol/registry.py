@@ -21,16 +21,31 @@ from hubbub.protocol import epsilon as eps
 from hubbub.protocol.blake2 import blake2b
 from hubbub.protocol.cadence import CADENCES
 from hubbub.protocol.channel import UNIT
-from hubbub.protocol.fields import Reader, did_you_mean, number, read_fields, readers_of, text, unknown_key
+from hubbub.protocol.fields import (
+    Reader,
+    did_you_mean,
+    number,
+    read_fields,
+    readers_of,
+    text,
+    unknown_key,
+    whole_number,
+)
 from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.kinds import KINDS, shape_class
+from hubbub.protocol.linking import at_most, num_groups
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.noise import rappor_noise
+from hubbub.protocol.recipient import Recipient
 from hubbub.protocol.shape import Shape
 from hubbub.protocol.value import Value
 
 MAX_METRICS = 1000
 """Fewer than a message has room for (protocol.report.MAX_BLOCKS)."""
+
+IDENTIFYING_BITS = 12
+"""The most that what is sent in clear may tell of an install's identity, unless a registry says otherwise. Of 100,000
+installs 20 bits would single out 91 %, 12 bits none."""
 
 APP = re.compile(r"[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?")
 
@@ -40,16 +55,15 @@ class Registry(Value, kw_only=True):
     `mark` tells it from another in few bytes."""
 
     app: str  # the name under which an install keeps its state
+    recipient: Recipient  # who receives the messages, and where
     lifetime_epsilon: Fraction  # the most that an install may ever spend
     metrics: Mapping[str, Metric]  # in the order of the file, by name
+    max_identifying_bits: int = IDENTIFYING_BITS  # how far what is sent in clear may tell installs apart
     source: str = ""  # the TOML it was read from; empty for one made in code
     aside = ("source",)
 
-    def __init__(
-        self, *, app: str, lifetime_epsilon: Fraction, metrics: Mapping[str, Metric], source: str = ""
-    ) -> None:
-        metrics = MappingProxyType(dict(metrics))
-        super().__init__(app=app, lifetime_epsilon=lifetime_epsilon, metrics=metrics, source=source)
+    def __init__(self, *, metrics: Mapping[str, Metric], **head: Any) -> None:
+        super().__init__(metrics=MappingProxyType(dict(metrics)), **head)
 
     @cached_property
     def mark(self) -> bytes:
@@ -57,6 +71,7 @@ class Registry(Value, kw_only=True):
 
     def _broken_rules(self) -> Iterator[str]:
         yield from _broken_head(self.app, self.lifetime_epsilon)
+        yield from self._too_identifying()
         if len(self.metrics) > MAX_METRICS:
             yield f"metrics must hold at most {MAX_METRICS}, got {len(self.metrics)}"
         if not self.metrics:
@@ -71,6 +86,21 @@ class Registry(Value, kw_only=True):
                 f"lifetime_epsilon must be at least {eps.show(spent, 4)}, the sum of max_values x epsilon_permanent "
                 f"= {shares}, got {say(self.lifetime_epsilon)}"
             )
+
+    def _too_identifying(self) -> Iterator[str]:
+        bits = self.max_identifying_bits
+        if not 0 <= bits <= 64:
+            yield f"max_identifying_bits must be in [0, 64], got {bits}"
+        elif not at_most(bits, self.cohorts):
+            yield (
+                f"the cohorts of all metrics must tell at most 2**{bits} groups of installs apart "
+                f"(max_identifying_bits = {bits}), got {num_groups(self.cohorts):,}"
+            )
+
+    @property
+    def cohorts(self) -> frozenset[int]:
+        """Into how many cohorts installs fall, for each metric: what its messages show in clear."""
+        return frozenset(metric.shape.num_cohorts for metric in self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Registry:
@@ -93,7 +123,9 @@ class Registry(Value, kw_only=True):
         except (ValueError, RecursionError, ArithmeticError) as error:
             raise Invalid([f"not TOML: {error}"]) from None
         problems: list[str] = []
-        top = read_fields(table, {"app": text, "lifetime_epsilon": number, "metrics": _tables}, _REQUIRED, problems)
+        top = read_fields(table, _TOP, _REQUIRED, problems)
+        if "recipient" in top:
+            top["recipient"] = _recipient(top["recipient"], problems) or _SOMEBODY
         metrics: dict[str, Metric] = {}
         for name, keys in top.get("metrics", {}).items():
             try:
@@ -103,7 +135,7 @@ class Registry(Value, kw_only=True):
                 problems.extend(f"[metrics.{shown}] {problem}" for problem in error.problems)
         # What is missing or broken is left out or stood in for: what the rest breaks is worth hearing in the same run.
         registry = None
-        head = {"app": "stand-in", "lifetime_epsilon": _LARGEST_BUDGET, **top}
+        head = {"app": "stand-in", "recipient": _SOMEBODY, "lifetime_epsilon": _LARGEST_BUDGET, **top}
         if metrics or top.get("metrics") == {}:
             registry = _built(cls, {**head, "metrics": metrics, "source": source}, problems)
         else:
@@ -150,7 +182,8 @@ def _broken_head(app: str, lifetime_epsilon: Fraction) -> Iterator[str]:
 
 
 _LARGEST_BUDGET = Fraction(10_000)
-_REQUIRED = ("app", "lifetime_epsilon", "metrics")
+_REQUIRED = ("app", "recipient", "lifetime_epsilon", "metrics")
+_SOMEBODY = Recipient(name="unknown", url="https://unknown.invalid")
 _EPSILONS = ("epsilon_one_report", "epsilon_permanent")
 _PROBABILITIES = ("prob_f", "prob_p", "prob_q")
 _NOISE: dict[str, Reader] = dict.fromkeys(_EPSILONS + _PROBABILITIES, number)
@@ -253,8 +286,30 @@ def _built(cls: Any, values: dict[str, Any], problems: list[str]) -> Any:
         return None
 
 
+def _recipient(table: Mapping[str, Any], problems: list[str]) -> Any:
+    found: list[str] = []
+    values = read_fields(table, *readers_of(Recipient), found)
+    problems.extend(f"recipient.{problem}" for problem in found)
+    return _built(Recipient, values, problems) if set(values) == set(Recipient.fields) else None
+
+
+def _table(raw: Any) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        raise ValueError(f'must be a table such as {{ name = "Us", url = "https://t.example.org" }}, got {brief(raw)}')
+    return dict(raw)
+
+
 def _tables(raw: Any) -> dict[str, dict[str, Any]]:
     stray = [raw] if not isinstance(raw, dict) else [item for item in raw.values() if not isinstance(item, dict)]
     if stray:
         raise ValueError(f"must hold tables such as [metrics.dark_theme] and nothing else, got {brief(stray[0])}")
     return dict(raw)
+
+
+_TOP: dict[str, Reader] = {
+    "app": text,
+    "recipient": _table,
+    "lifetime_epsilon": number,
+    "max_identifying_bits": whole_number,
+    "metrics": _tables,
+}

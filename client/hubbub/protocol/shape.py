@@ -62,6 +62,11 @@ class Shape(Value, kw_only=True):
         return None
 
     @cached_property
+    def answers(self) -> tuple[str, ...]:
+        """Every answer it has, in words, where they are declared."""
+        return ()
+
+    @cached_property
     def num_hashes(self) -> int:
         """How many bits of a mask an answer sets."""
         return 1

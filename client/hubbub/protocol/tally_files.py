@@ -10,9 +10,10 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from hubbub.protocol.cadence import epoch_of, epoch_start, parse_epoch
-from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.invalid import Invalid, brief
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Tally
 
@@ -121,8 +122,30 @@ class Wanted:
         return self._end is None or epoch <= epoch_of(metric.every, self._end)
 
 
+class Withheld(NamedTuple):
+    """Reports that a collector has counted and does not show yet: counts grow in steps of at least `min_reports`."""
+
+    metric: str
+    metric_hash: str
+    epoch: int
+    num_reports: int
+    min_reports: int
+
+
+class Answer(NamedTuple):
+    """What a collector hands out, and of how many reports more it does not."""
+
+    tallies: list[Tally]
+    withheld: list[Withheld]
+
+
 def fetch_tallies(url: str, token: str, wanted: Wanted | None = None, trust: Place | None = None) -> list[Tally]:
     """The tallies of a running collector. Raises `Invalid` with its address and what it said."""
+    return fetch_answer(url, token, wanted, trust).tallies
+
+
+def fetch_answer(url: str, token: str, wanted: Wanted | None = None, trust: Place | None = None) -> Answer:
+    """The same, and what the collector withholds."""
     import ssl
     import urllib.error
     import urllib.parse
@@ -138,7 +161,7 @@ def fetch_tallies(url: str, token: str, wanted: Wanted | None = None, trust: Pla
     context = ssl.create_default_context(cafile=None if trust is None else os.fspath(trust))
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE, context=context) as response:  # noqa: S310
-            return tallies_from_json(response.read())
+            return answer_from_json(response.read())
     except urllib.error.HTTPError as error:
         raise Invalid([f"{url}: {error.code} {_detail(error.read())}"]) from None
     except urllib.error.URLError as error:
@@ -152,15 +175,30 @@ def tallies_to_json(tallies: Iterable[Tally]) -> str:
     return '{"tallies": [' + ",\n".join(tally.to_json().rstrip("\n") for tally in tallies) + "]}\n"
 
 
-def tallies_from_json(body: bytes) -> list[Tally]:
-    """What `tallies_to_json` wrote. Raises `Invalid` for anything else."""
+def answer_from_json(body: bytes) -> Answer:
+    """What a collector says. Raises `Invalid` for anything else."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
         raise Invalid(["must answer with JSON"]) from None
     if not isinstance(answer, dict) or not isinstance(answer.get("tallies"), list):
         raise Invalid(["must answer with tallies"])
-    return [Tally.from_data(item) for item in answer["tallies"]]
+    return Answer([Tally.from_data(item) for item in answer["tallies"]], withheld_from_data(answer))
+
+
+def withheld_from_data(answer: Mapping[str, object]) -> list[Withheld]:
+    """What an answer says it withholds; nothing if it does not say."""
+    items = answer.get("withheld", [])
+    keys = Withheld._fields
+    if not isinstance(items, list) or not all(isinstance(item, dict) and set(item) == set(keys) for item in items):
+        raise Invalid([f"withheld must be a list of objects with exactly the keys {', '.join(keys)}"])
+    for item in items:
+        for key in keys:
+            expected = str if key in ("metric", "metric_hash") else int
+            if type(item[key]) is not expected:
+                kind = "a text" if expected is str else "a whole number"
+                raise Invalid([f"{key} of what is withheld must be {kind}, got {brief(item[key])}"])
+    return [Withheld(**item) for item in items]
 
 
 def _period(field: str, text: str) -> tuple[int, int]:

@@ -11,6 +11,7 @@ so a second fsync proves nothing. Everyone waiting is told to come back later, a
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
 import sqlite3
 import threading
@@ -51,6 +52,9 @@ class Events(Protocol):
     def disk_low(self, low: bool, min_free_bytes: int) -> None:
         """The disk is nearly full, or has room again."""
 
+    def ids_full(self, full: bool, max_ids: int) -> None:
+        """No more batch ids may be remembered, or there is room again."""
+
     def clock_changed(self, belief: Belief) -> None:
         """The clock jumped, or is in step again."""
 
@@ -71,10 +75,13 @@ class Committer:
         self._waiting_bytes = 0
         self._free_bytes = store.data_dir.free_bytes()
         self._was_low = False
+        self._was_full = False
         self._belief = Belief.IN_STEP
         self._failure: BaseException | None = None
         self._running = True
         self._saver: threading.Thread | None = None
+        self._saves_begun = 0
+        self._readers: list[tuple[int, asyncio.Future[None]]] = []  # each with the save that it waits for
         self._last_disk_check = self._last_save = perf_counter()
         self._thread = threading.Thread(target=self._run, name="hubbub-committer", daemon=True)
         self._thread.start()
@@ -90,6 +97,8 @@ class Committer:
             raise Refused("storage-full", "the disk is nearly full")
         if not self._store.clock.accepts:
             raise Refused("clock-not-believed", CLOCK_NOT_BELIEVED)
+        if self.ids_full:
+            raise Refused("too-many-ids", too_many_ids(self._settings.max_ids))
         if (
             self._waiting >= self._settings.max_queue_batches
             or self._waiting_bytes + size > self._settings.max_queue_bytes
@@ -119,9 +128,23 @@ class Committer:
         self._queue.put(lambda: self._answer(function, future))
         return future
 
+    async def show_all_that_may_be_seen(self) -> None:
+        """Wait until counts that have grown enough to be handed out are saved as handed out; not for a full disk."""
+        if self._store.handing_out.min_reports:
+            saved: asyncio.Future[None] = self._loop.create_future()
+            self._open_calls.add(saved)
+            saved.add_done_callback(self._open_calls.discard)
+            await self.call(lambda: self._wait_for_save(saved))
+            await saved
+
     @property
     def disk_low(self) -> bool:
         return self._free_bytes < self._settings.min_free_bytes
+
+    @property
+    def ids_full(self) -> bool:
+        """Whether there may be no more ids, counting those that wait: without its id a batch could count twice."""
+        return len(self._store.batch_ids) + self._waiting >= self._settings.max_ids
 
     @property
     def clock_accepts(self) -> bool:
@@ -133,6 +156,7 @@ class Committer:
             "queue_bytes": self._waiting_bytes,
             "disk_free_bytes": self._free_bytes,
             "seen_ids": len(self._store.batch_ids),
+            "seen_ids_max": self._settings.max_ids,
         }
 
     async def drain(self) -> None:
@@ -233,6 +257,23 @@ class Committer:
 
         self._loop.call_soon_threadsafe(tell)
 
+    def _wait_for_save(self, saved: asyncio.Future[None]) -> None:
+        if self._store.has_more_to_show():
+            self._readers.append((self._saves_begun + 1, saved))
+            self._last_save = -math.inf  # as soon as may be
+        elif self._saver:
+            self._readers.append((self._saves_begun, saved))
+        else:
+            self._tell_readers([saved])
+
+    def _tell_readers(self, readers: list[asyncio.Future[None]]) -> None:
+        def tell() -> None:
+            for reader in readers:
+                if not reader.done():
+                    reader.set_result(None)
+
+        self._loop.call_soon_threadsafe(tell)
+
     def _stop(self) -> None:
         self._running = False
 
@@ -243,6 +284,9 @@ class Committer:
             if self.disk_low != self._was_low:
                 self._was_low = self.disk_low
                 self._loop.call_soon_threadsafe(self._events.disk_low, self._was_low, self._settings.min_free_bytes)
+            if self.ids_full != self._was_full:
+                self._was_full = self.ids_full
+                self._loop.call_soon_threadsafe(self._events.ids_full, self._was_full, self._settings.max_ids)
 
     def _save_if_due(self) -> None:
         elapsed = perf_counter() - self._last_save
@@ -250,16 +294,19 @@ class Committer:
             elapsed >= self._settings.checkpoint_seconds
             or self._store.unsaved_batches >= self._settings.checkpoint_batches
         )
-        if due and not self._saver and self._store.unsaved:
+        if due and not self._saver and (self._store.unsaved or self._readers):
             self._last_save = perf_counter()
-            self._saver = threading.Thread(target=self._save, args=[self._store.snapshot()], daemon=True)
+            self._saves_begun += 1
+            snapshot = self._store.snapshot(for_readers=bool(self._readers))
+            self._saver = threading.Thread(target=self._save, args=[snapshot], daemon=True)
             self._saver.start()
 
     def _save_at_the_end(self) -> None:
         if self._saver:
             self._saver.join()
         self._run_waiting_calls()  # among them the result of that checkpoint
-        self._save(self._store.snapshot(last=True))
+        self._saves_begun += 1
+        self._save(self._store.snapshot(last=True, for_readers=bool(self._readers)))
         self._run_waiting_calls()
 
     def _run_waiting_calls(self) -> None:
@@ -270,6 +317,19 @@ class Committer:
 
     def _saved(self, snapshot: Snapshot, error: BaseException | None, seconds: float) -> None:
         self._saver = None
+        try:
+            self._judge_save(snapshot, error, seconds)
+        finally:
+            self._end_waiting()
+
+    def _end_waiting(self) -> None:
+        """No save is under way: whoever waits for one that has begun waits no more."""
+        over = [reader for number, reader in self._readers if number <= self._saves_begun]
+        self._readers = [(number, reader) for number, reader in self._readers if number > self._saves_begun]
+        if over:
+            self._tell_readers(over)
+
+    def _judge_save(self, snapshot: Snapshot, error: BaseException | None, seconds: float) -> None:
         self._own_metrics.checkpoints["saved" if error is None else "failed"] += 1
         self._own_metrics.checkpoint_seconds.observe(seconds)
         if error is None:
@@ -290,6 +350,13 @@ class Committer:
         except BaseException as error:  # noqa: BLE001  # judged on the store's thread
             outcome = error
         self._queue.put(lambda: self._saved(snapshot, outcome, perf_counter() - started))
+
+
+def too_many_ids(max_ids: int) -> str:
+    """Why nothing more is taken, in words."""
+    return (
+        f"{max_ids} batch ids of open epochs are remembered, as many as max_ids allows; there is room when one closes"
+    )
 
 
 def _store_failed() -> Refused:

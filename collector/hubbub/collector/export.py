@@ -8,17 +8,25 @@ from pathlib import Path
 from hubbub.collector.storage.checkpoint import MetricEpoch
 from hubbub.collector.storage.counting import Cells
 from hubbub.collector.storage.data_dir import DataDir
+from hubbub.collector.storage.handing_out import Lent
 from hubbub.collector.storage.log import Damaged
 from hubbub.collector.storage.store import Store
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.tally import Tally
-from hubbub.protocol.tally_files import Wanted
+from hubbub.protocol.tally_files import Answer, Wanted, Withheld
 
 
-def select(store: Store, wanted: Wanted) -> dict[MetricEpoch, Cells]:
-    """Copies of the counters wanted, with everything in them that has been acknowledged. On the store's thread."""
-    store.fold()
-    return {key: cells.copy() for key, cells in store.cells.items() if wanted.has(cells.metric, key[1])}
+def select(store: Store, wanted: Wanted) -> Lent:
+    """The counters wanted, as far as they may be seen. On the store's thread."""
+    return store.lend(wanted.has)
+
+
+def withheld(lent: Lent) -> list[Withheld]:
+    """Of how many reports nothing is shown yet, by metric and epoch."""
+    return [
+        Withheld(lent.definitions[metric_hash].name, metric_hash, epoch, number, lent.min_reports)
+        for (metric_hash, epoch), number in sorted(lent.withheld.items())
+    ]
 
 
 def tallies(cells: Mapping[MetricEpoch, Cells]) -> list[Tally]:
@@ -30,8 +38,8 @@ def tallies(cells: Mapping[MetricEpoch, Cells]) -> list[Tally]:
     ]
 
 
-def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> list[Tally]:
-    """The tallies in the directory of a collector that is not running."""
+def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> Answer:
+    """The tallies in the directory of a collector that is not running, as far as it would hand them out."""
     data_dir = DataDir(data, create=False)
     try:
         try:
@@ -39,7 +47,9 @@ def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> list[Ta
         except Damaged as error:
             raise Invalid([f"the data directory is damaged; restore a backup, or `hubbub repair`. {error}"]) from None
         try:
-            return tallies(select(store, wanted))
+            store.show_more()
+            lent = select(store, wanted)
+            return Answer(tallies(lent.cells), withheld(lent))
         finally:
             store.close()
     finally:

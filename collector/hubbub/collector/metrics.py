@@ -13,9 +13,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from hubbub.protocol.refusal import STATUS
+
 _BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 CheckpointResult = Literal["saved", "failed"]
+
+# Each is told from the start, with 0: in a series that begins with its first refusal Prometheus sees no increase.
+_REASONS = (*STATUS, "unauthorized", "too-many-reads", "internal")
+
+_GAUGE_WORDS = {
+    "ready": "1 if batches are taken, as /readyz says",
+    "clock_believed": "1 if the clock may decide which reports count, 0 if it jumped",
+    "seen_ids_max": "ids from which on batches are refused",
+    "disk_free_min_bytes": "free space below which batches are refused",
+    "unsaved_batches": "batches that are in the log and in no checkpoint yet",
+    "log_dropped_bytes": "bytes of an incomplete last group, dropped from the log at this start",
+    "certificate_expiry_timestamp_seconds": "when the certificate ends that was last read; 0 if it had ended then",
+}
 
 
 class Histogram:
@@ -46,6 +61,8 @@ class CollectorMetrics:
     duplicates: int = 0
     reports: int = 0
     stopped_reports: int = 0
+    unread_cut_offs: int = 0
+    certificate_expiry: float | None = None
     refused: Counter[str] = field(default_factory=Counter)
     checkpoints: Counter[CheckpointResult] = field(default_factory=Counter)
     commit_seconds: Histogram = field(default_factory=Histogram)
@@ -67,8 +84,10 @@ class CollectorMetrics:
         )
         yield f"hubbub_stopped_reports_total {self.stopped_reports}"
         yield from _head("hubbub_rejects_total", "counter", "requests refused, by reason")
-        for reason, number in sorted(self.refused.items()):
-            yield f'hubbub_rejects_total{{reason="{reason}"}} {number}'
+        for reason in sorted(_REASONS):
+            yield f'hubbub_rejects_total{{reason="{reason}"}} {self.refused[reason]}'
+        yield from _head("hubbub_unread_cut_offs_total", "counter", "senders cut off, for they did not read answers")
+        yield f"hubbub_unread_cut_offs_total {self.unread_cut_offs}"
         yield from _head("hubbub_checkpoints_total", "counter", "checkpoints, by result")
         for result in get_args(CheckpointResult):
             yield f'hubbub_checkpoints_total{{result="{result}"}} {self.checkpoints[result]}'
@@ -79,9 +98,11 @@ class CollectorMetrics:
         ):
             yield from _head(name, "histogram", words)
             yield from histogram.lines(name)
+        if self.certificate_expiry is not None:
+            gauges = {**gauges, "certificate_expiry_timestamp_seconds": self.certificate_expiry}
         for name, value in gauges.items():
-            yield from _head(f"hubbub_{name}", "gauge", name.replace("_", " "))
-            yield f"hubbub_{name} {value:g}"
+            yield from _head(f"hubbub_{name}", "gauge", _GAUGE_WORDS.get(name, name.replace("_", " ")))
+            yield f"hubbub_{name} {value:.15g}"
 
 
 def _head(name: str, kind: str, words: str) -> tuple[str, str]:

@@ -16,9 +16,10 @@ from hubbub.collector.catalog import Catalog
 from hubbub.collector.commit import Committer
 from hubbub.collector.http.app import App
 from hubbub.collector.http.limits import Limits
-from hubbub.collector.http.tls import check_validity, tls_context
+from hubbub.collector.http.tls import check_validity, expiry, tls_context
 from hubbub.collector.http.tokens import Tokens
 from hubbub.collector.intake import Intake
+from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.settings import Settings
 from hubbub.collector.stopped import StoppedMetrics
@@ -44,6 +45,7 @@ class Reloader:
     committer: Committer
     limits: Limits
     tokens: Tokens
+    own_metrics: CollectorMetrics
     stopped: StoppedMetrics
     operator_log: OperatorLog
     clock: Callable[[], float]
@@ -70,6 +72,7 @@ class Reloader:
         if self.context is not None and context is not None:
             assert settings.tls_certificate is not None
             self.context.load_cert_chain(settings.tls_certificate, settings.tls_key)  # for connections from now on
+            self.own_metrics.certificate_expiry = expiry(context, settings.tls_certificate)
         self.limits.change(settings.sender_rate, settings.sender_burst)
         day, stopped = (lambda: self.store.day), self.stopped.names
         self.app.change(settings, catalog.registry, Intake(catalog, self.clock, self.store.sealed, day, stopped))

@@ -22,7 +22,7 @@ from hubbub.collector.http.app import App
 from hubbub.collector.http.connections import Server
 from hubbub.collector.http.file_watch import NO_FILES, FileWatch
 from hubbub.collector.http.limits import Limits
-from hubbub.collector.http.tls import tls_context
+from hubbub.collector.http.tls import expiry, tls_context
 from hubbub.collector.http.tokens import Tokens, new_token
 from hubbub.collector.intake import Intake
 from hubbub.collector.metrics import CollectorMetrics
@@ -63,7 +63,14 @@ def serve(
     data_dir = DataDir(settings.data)
     try:
         try:
-            store = Store(data_dir, catalog, clock, settings.segment_bytes, accept_clock=accept_clock)
+            store = Store(
+                data_dir,
+                catalog,
+                clock,
+                settings.segment_bytes,
+                accept_clock=accept_clock,
+                min_reports=settings.min_reports,
+            )
         except Damaged as error:
             raise Invalid([f"the data directory is damaged; restore a backup, or `hubbub repair`. {error}"]) from None
         except DiskFull as error:
@@ -106,7 +113,7 @@ async def _serve(
     on_terminal: bool,
     reread: Callable[[], Settings] | None,
 ) -> int:
-    own_metrics = CollectorMetrics()
+    own_metrics = CollectorMetrics(certificate_expiry=expiry(context, settings.tls_certificate))
     events = _Events(operator_log, store)
     files = FileWatch(operator_log)
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(operator_log, files, context))
@@ -124,12 +131,13 @@ async def _serve(
         committer=committer,
         limits=limits,
         tokens=tokens,
+        own_metrics=own_metrics,
         stopped=stopped,
         operator_log=operator_log,
         clock=clock,
     )
     _tune_garbage_collector()
-    runner, port = await _listen(app, settings, context)
+    runner, port = await _listen(app, settings, context, own_metrics)
     watching = asyncio.create_task(files.run())
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, events.stop.set)
@@ -210,6 +218,12 @@ class _Events:
             case Belief.IN_STEP:
                 self._operator_log.info("the clock is believed")
 
+    def ids_full(self, full: bool, max_ids: int) -> None:
+        if full:
+            self._operator_log.warning("too many batch ids are remembered; batches are refused", max_ids=max_ids)
+        else:
+            self._operator_log.info("batch ids have room again")
+
     def disk_low(self, low: bool, min_free_bytes: int) -> None:
         if low:
             words = "the disk is nearly full; batches are refused"
@@ -241,9 +255,11 @@ async def _finish_requests(runner: web.ServerRunner, seconds: float) -> None:
     await runner.cleanup()
 
 
-async def _listen(app: App, settings: Settings, context: ssl.SSLContext | None) -> tuple[web.ServerRunner, int]:
+async def _listen(
+    app: App, settings: Settings, context: ssl.SSLContext | None, own_metrics: CollectorMetrics
+) -> tuple[web.ServerRunner, int]:
     _allow_many_files()
-    server = Server(app.handle, settings.max_connections, settings.request_seconds)
+    server = Server(app.handle, settings.max_connections, settings.request_seconds, own_metrics)
     runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context, backlog=1024)

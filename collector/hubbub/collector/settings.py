@@ -44,6 +44,13 @@ class Settings:
     max_queue_batches: int = field(default=20_000, metadata={"help": "batches that may wait to be written"})
     max_queue_bytes: int = field(default=256 << 20, metadata={"help": "bytes that may wait to be written"})
     max_reading_bytes: int = field(default=256 << 20, metadata={"help": "bytes of bodies that may be half read"})
+    min_reports: int = field(
+        default=20,
+        metadata={"help": "counts are handed out in steps of at least so many new reports; 0 shows all at once"},
+    )
+    max_ids: int = field(
+        default=20_000_000, metadata={"help": "batch ids of open epochs to remember, in about 33 bytes of memory each"}
+    )
     max_connections: int = field(default=10_000, metadata={"help": "connections open at once"})
     request_seconds: float = field(
         default=30.0, metadata={"help": "how long a request may take to arrive; how long an idle connection lives"}
@@ -69,14 +76,15 @@ class Settings:
         for name in ("sender_rate", "request_seconds", "drain_seconds", "checkpoint_seconds"):
             if not 0 < getattr(self, name) <= 1e6:
                 yield f"{name} must be above 0 and at most 1000000, got {getattr(self, name):g}"
-        for name in ("sender_burst", "max_queue_batches", "max_connections", "checkpoint_batches"):
+        for name in ("sender_burst", "max_queue_batches", "max_ids", "max_connections", "checkpoint_batches"):
             if getattr(self, name) < 1:
                 yield f"{name} must be at least 1, got {getattr(self, name)}"
         for name in ("max_batch_bytes", "max_relay_bytes", "segment_bytes"):
             if not 1024 <= getattr(self, name) <= 1 << 30:
                 yield f"{name} must be in [1024, {1 << 30}], got {getattr(self, name)}"
-        if self.min_free_bytes < 0:
-            yield f"min_free_bytes must be at least 0, got {self.min_free_bytes}"
+        for name in ("min_free_bytes", "min_reports"):
+            if getattr(self, name) < 0:
+                yield f"{name} must be at least 0, got {getattr(self, name)}"
         for origin in self.origins:
             if "://" not in origin or origin.endswith("/"):
                 yield f"origins must look like https://example.org, got {origin!r}"

@@ -11,6 +11,7 @@ import pytest
 from hubbub.analysis.commands.plan import add_plan, run_plan
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
+from tests.registry_head import head
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "metrics.toml"
 
@@ -58,8 +59,7 @@ def test_the_command_says_no_and_what_would_change_it(capsys) -> None:
 @pytest.mark.parametrize("kind", ["flag", "choice", "string", "mean", "histogram", "range"])
 def test_the_command_writes_metrics_that_load(kind: str, capsys) -> None:
     assert run("--kind", kind, "--installs", "1e6", "--share", "2%", "--toml") == 0
-    head = 'app = "planned"\nlifetime_epsilon = 1000\n'
-    registry = Registry.parse(head + capsys.readouterr().out)
+    registry = Registry.parse(head("planned", 1000) + capsys.readouterr().out)
     assert registry["planned"].kind == kind
 
 

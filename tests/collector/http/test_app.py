@@ -163,3 +163,16 @@ def test_prometheus_is_told_of_batches_rejects_and_latencies(collector):
         "hubbub_fsync_seconds_count",
     ):
         assert f"\n{name} " in text, name
+
+
+def test_when_no_more_ids_may_be_remembered_it_is_not_ready_and_says_so(tmp_path):
+    with Collector(tmp_path, "--max-ids", "1") as collector:
+        assert collector.post(batch(31))[0] == 200
+        status, headers, body = collector.request("POST", "/v1/reports", batch(32), Content_Type=MEDIA_TYPE)
+        assert (status, json.loads(body)["type"]) == (503, "urn:hubbub:problem:too-many-ids")
+        assert 300 <= int(headers["Retry-After"]) <= 900
+        assert collector.request("GET", "/readyz")[0] == 503
+        collector.wait_for_notice("too many batch ids are remembered; batches are refused")
+        told = collector.get("/metrics").decode()
+        assert "\nhubbub_seen_ids 1\n" in told
+        assert "\nhubbub_seen_ids_max 1\n" in told

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from hubbub.collector.http.acknowledgement import FinishedResponse
 from hubbub.collector.http.connections import Server
+from hubbub.collector.metrics import CollectorMetrics
 from tests.collector.kit import Collector
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +25,7 @@ class Running:
     def __init__(self, idle_seconds):
         self.idle_seconds = idle_seconds
         self.begun = 0
+        self.own_metrics = CollectorMetrics()
 
     async def _answer(self, request):
         request.protocol.begin_request()
@@ -32,7 +34,7 @@ class Running:
 
     @contextlib.asynccontextmanager
     async def open(self):
-        server = Server(self._answer, 10, self.idle_seconds)
+        server = Server(self._answer, 10, self.idle_seconds, self.own_metrics)
         runner = web.ServerRunner(server)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -78,6 +80,7 @@ async def test_it_is_cut_off_when_it_has_taken_nothing_in_time():
         async with asyncio.timeout(60):
             while running.server.connections:
                 await asyncio.sleep(0.01)
+        assert running.own_metrics.unread_cut_offs == 1
 
 
 async def test_one_that_reads_slowly_gets_every_answer_in_order():
@@ -89,7 +92,7 @@ async def test_one_that_reads_slowly_gets_every_answer_in_order():
             while len(received) < count * (len(HEAD) + ANSWER):
                 received += await asyncio.get_running_loop().sock_recv(running.sender, 1 << 16)
         await sending
-        assert running.begun == count
+        assert (running.begun, running.own_metrics.unread_cut_offs) == (count, 0)
         bodies = received.split(b"\r\n\r\n")[1:]
         assert [int(body[:8]) for body in bodies] == list(range(1, count + 1))
 

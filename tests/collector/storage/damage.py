@@ -37,7 +37,7 @@ def start(path: Path, toml: str) -> tuple[str, Store]:
     try:
         store = Store(data_dir, Catalog(Registry.parse(toml)), lambda: NOW)
         try:
-            return tallies_to_json(tallies(select(store, Wanted()))), store
+            return tallies_to_json(tallies(select(store, Wanted()).cells)), store
         finally:
             store.close()
     finally:

@@ -24,8 +24,9 @@ Take = Callable[[bytes], Verdict]
 class Place:
     """A data directory, a clock and a registry; opened and closed at will."""
 
-    def __init__(self, path: Path, toml: str = REGISTRY_TOML) -> None:
+    def __init__(self, path: Path, toml: str = REGISTRY_TOML, min_reports: int = 0) -> None:
         self.path = path
+        self.min_reports = min_reports
         self.toml = toml
         self.now = NOW
         self.steady: Callable[[], float] | None = None  # unless a test has its own, time really passes as `now` says
@@ -40,7 +41,7 @@ class Place:
         data_dir = DataDir(self.path)
         try:
             steady = self.steady or (lambda: self.now)
-            store = Store(data_dir, catalog, lambda: self.now, segment_bytes, steady, accept_clock)
+            store = Store(data_dir, catalog, lambda: self.now, segment_bytes, steady, accept_clock, self.min_reports)
             intake = Intake(catalog, lambda: self.now, store.sealed, lambda: store.day)
             try:
                 yield store, lambda message: store.commit([intake.read(message, MEDIA_TYPE, True)])[0], registry
@@ -52,8 +53,8 @@ class Place:
             data_dir.close()
 
     @staticmethod
-    def save(store: Store, last: bool = False) -> None:
-        snapshot = store.snapshot(last)
+    def save(store: Store, last: bool = False, for_readers: bool = False) -> None:
+        snapshot = store.snapshot(last, for_readers)
         store.save(snapshot)
         store.saved(snapshot)
 

@@ -85,7 +85,7 @@ def test_another_schema_version_is_refused_with_both_versions_and_what_to_do(tmp
     database = place.path / "store.sqlite"
     sql(database, f"pragma user_version = {version}")
     before = database.read_bytes()
-    words = f"{database}: schema version must be 2, the one this hubbub reads, got {version}{ADVICE}"
+    words = f"{database}: schema version must be 3, the one this hubbub reads, got {version}{ADVICE}"
     for attempt in (
         lambda: place.open().__enter__(),
         lambda: from_data(place.path, Wanted(), lambda: NOW),

@@ -232,3 +232,18 @@ def test_a_restart_replays_only_what_no_checkpoint_has(tmp_path):
 def test_a_directory_is_used_by_one_process_at_a_time(tmp_path):
     with Place(tmp_path).open(), pytest.raises(Invalid, match="must not be in use by another process, got"):
         DataDir(tmp_path)
+
+
+def test_what_is_lent_to_a_reader_never_changes_and_is_not_copied_before_it_must_be(tmp_path):
+    place = Place(tmp_path / "data")
+    with place.open() as (store, take, registry):
+        take(daily(registry, place.now, 1))
+        (lent,) = store.lend(lambda metric, epoch: True).cells.values()
+        (again,) = store.lend(lambda metric, epoch: True).cells.values()
+        assert again is lent
+        before, revision = lent.counts(), lent.revision
+        take(daily(registry, place.now, 2))
+        (newer,) = store.lend(lambda metric, epoch: True).cells.values()
+        assert (lent.counts(), int(newer.num_reports.sum())) == (before, 2)
+        assert newer.revision != revision
+        assert store.lend(lambda metric, epoch: False).cells == {}

@@ -23,6 +23,7 @@ from hubbub.simulations.audit.evidence import ALPHA, STRAY, Chances, bound_expec
 from hubbub.simulations.audit.run import audit_registry
 from hubbub.simulations.audit.scores import MEMO, score_law
 from hubbub.simulations.audit.transcripts import RUNS, ClientAudit, _View, run_times
+from tests.registry_head import head
 from tests.simulations.audit import planted
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "metrics.toml"
@@ -32,7 +33,7 @@ TERMS = 'why = "w"\nowner = "o"\nexpires = 2090-01-01\nevery = "week"\n'
 
 def registry(**metrics: str) -> Registry:
     tables = "".join(f"[metrics.{name}]\n{TERMS}{keys}\n" for name, keys in metrics.items())
-    return Registry.parse(f'app = "audited"\nlifetime_epsilon = 100\n{tables}')
+    return Registry.parse(head("audited", 100) + tables)
 
 
 def flag(one_report: float = 1, permanent: float = 2, extra: str = "") -> str:

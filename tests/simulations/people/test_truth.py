@@ -8,6 +8,7 @@ from hubbub.analysis import decode
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.people.truth import truth_of
+from tests.registry_head import head
 
 TERMS = 'why = "w"\nowner = "o"\nexpires = 2099-01-01\nevery = "day"\nmax_values = 2\n'
 NOISE = "epsilon_one_report = 1\nepsilon_permanent = 2\n"
@@ -15,7 +16,7 @@ NOISE = "epsilon_one_report = 1\nepsilon_permanent = 2\n"
 
 def truth(keys: str, answers: list[list], candidates: list[str] | None = None) -> dict[str, float]:
     """The true value of each row, from what the installs recorded in each epoch."""
-    metric = Registry.parse(f'app = "t"\nlifetime_epsilon = 9\n[metrics.m]\n{TERMS}{NOISE}{keys}')["m"]
+    metric = Registry.parse(f"{head('t', 9)}[metrics.m]\n{TERMS}{NOISE}{keys}")["m"]
     decoding = decode(Tally(metric, {}), candidates)
     counts = Counter(answer for epoch in answers for answer in epoch)
     return dict(zip(decoding.values, truth_of(decoding, metric, counts, len(answers)).tolist(), strict=True))

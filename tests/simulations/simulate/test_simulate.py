@@ -29,6 +29,7 @@ from hubbub.simulations.simulate.run import Setting, simulate_clients, simulate_
 from hubbub.simulations.simulate.theory import bound, predicted_error
 from tests.analysis.worlds import define
 from tests.chance import assert_binomial
+from tests.registry_head import head
 from tests.simulations.command import hubbub
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -253,7 +254,7 @@ def test_wrong_use_is_refused_in_words(options, words):
 def test_real_clients_must_have_lives_of_their_own():
     people, rng = default_population(Flag()), np.random.default_rng(1)
     terms = 'kind = "flag"\nwhy = "w"\nowner = "o"\nexpires = 2099-01-01\nevery = "day"\nmax_values = 2\n'
-    source = f'app = "t"\nlifetime_epsilon = 9\n[metrics.m]\n{terms}epsilon_one_report = 1\nepsilon_permanent = 2\n'
+    source = f"{head('t', 9)}[metrics.m]\n{terms}epsilon_one_report = 1\nepsilon_permanent = 2\n"
     with pytest.raises(Invalid, match="every real client needs a life of its own"):
         client_tallies(source, {"m": draw_histories(people, Behaviour(), 100, 1, rng)})
     with pytest.raises(Invalid, match=r"m: epochs must be at most grace \+ 1 = 4, got 9"):
@@ -265,7 +266,7 @@ def test_a_small_crowd_can_be_real_clients(tmp_path):
     metrics = tmp_path / "metrics.toml"
     terms = 'kind = "flag"\nwhy = "w"\nowner = "o"\nexpires = 2099-01-01\nevery = "day"\nmax_values = 2\n'
     noise = "epsilon_one_report = 1\nepsilon_permanent = 2\n"
-    metrics.write_text(f'app = "t"\nlifetime_epsilon = 9\n[metrics.m]\n{terms}{noise}', encoding="utf-8")
+    metrics.write_text(f"{head('t', 9)}[metrics.m]\n{terms}{noise}", encoding="utf-8")
     registry = Registry.load(metrics)
     setting = Setting(
         metric=registry["m"], people=default_population(Flag()), behaviour=Behaviour(away=0.3), installs=15, epochs=2

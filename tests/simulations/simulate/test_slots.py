@@ -22,6 +22,7 @@ EPOCHS = range(101, 109)
 INSTALLS = 120
 SOURCE = """
 app = "t"
+recipient = { name = "Example", url = "https://telemetry.example.org" }
 lifetime_epsilon = 99
 [metrics.m]
 kind = "string"

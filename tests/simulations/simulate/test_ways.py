@@ -26,6 +26,7 @@ from hubbub.simulations.people.histories import AWAY, Crowd, Histories, draw_his
 from hubbub.simulations.simulate.clients import client_tallies
 from hubbub.simulations.simulate.exact import exact_tally
 from hubbub.simulations.simulate.reports import report_tally
+from tests.registry_head import head
 from tests.simulations.simulate.laws import (
     assert_from_law,
     assert_same_law,
@@ -48,9 +49,7 @@ KEYS = {
 TERMS = 'why = "w"\nowner = "o"\nexpires = 2099-01-01\nevery = "day"\ngrace = 10\n'
 NOISE = dict.fromkeys(KEYS, "epsilon_one_report = 4\nepsilon_permanent = 8\n")
 NOISE["wide"] = "epsilon_one_report = 1\nepsilon_permanent = 3\n"  # at 4, so few choices would go as one category
-SOURCE = 'app = "t"\nlifetime_epsilon = 200\n' + "".join(
-    f"[metrics.{name}]\n{TERMS}{NOISE[name]}{keys}\n" for name, keys in KEYS.items()
-)
+SOURCE = head("t", 200) + "".join(f"[metrics.{name}]\n{TERMS}{NOISE[name]}{keys}\n" for name, keys in KEYS.items())
 REGISTRY = Registry.parse(SOURCE)
 INSTALLS, EPOCHS = 40, 5
 FIRST = 20_001

@@ -35,6 +35,10 @@ class Choice(Shape, kw_only=True):
         return len(self.choices) + (self.absent is None)
 
     @cached_property
+    def answers(self) -> tuple[str, ...]:
+        return self.choices if self.absent is not None else (*self.choices, "or nothing was recorded")
+
+    @cached_property
     def num_masks(self) -> int:
         return self.categories
 

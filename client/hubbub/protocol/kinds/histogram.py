@@ -54,6 +54,10 @@ class Histogram(NumberShape, kw_only=True):
         return self.edges[0], self.edges[-1]
 
     @cached_property
+    def answers(self) -> tuple[str, ...]:
+        return tuple(f"{say(low)} to {say(high)}" for low, high in pairwise(self.edges))
+
+    @cached_property
     def num_masks(self) -> int:
         return self.buckets_per_report + 1  # and the empty one
 

@@ -19,6 +19,7 @@ from aiohttp import web
 
 from hubbub.collector.http.acknowledgement import FinishedResponse
 from hubbub.collector.http.connections import Server
+from hubbub.collector.metrics import CollectorMetrics
 from hubbub.protocol.invalid import Invalid
 
 KNOWN_TO_WORK = "3.10 to 3.14"  # tests/collector/http, the round trip and the hostile senders passed with each
@@ -60,7 +61,7 @@ async def check_answers() -> None:
         return cast(web.StreamResponse, Watched(_ANSWER))
 
     loop = asyncio.get_running_loop()
-    server = Server(handler, max_connections=1, idle_seconds=_TRIAL_SECONDS)
+    server = Server(handler, 1, _TRIAL_SECONDS, CollectorMetrics())
     ours, theirs = socket.socketpair()
     with ours:
         ours.setblocking(False)

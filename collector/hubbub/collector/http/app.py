@@ -13,24 +13,25 @@ from urllib.parse import parse_qs
 
 from aiohttp import HttpVersion11, web
 
-from hubbub.collector.commit import CLOCK_NOT_BELIEVED, Committer
-from hubbub.collector.export import select, tallies
+from hubbub.collector.commit import CLOCK_NOT_BELIEVED, Committer, too_many_ids
 from hubbub.collector.http.acknowledgement import Acknowledgements
 from hubbub.collector.http.acknowledgement import body as acknowledgement_body
 from hubbub.collector.http.connections import SERVER, Connection, Handler
 from hubbub.collector.http.limits import Limits, address_behind, retry_after
 from hubbub.collector.http.openapi import document
+from hubbub.collector.http.reads import Reads, TooManyReads
 from hubbub.collector.http.tokens import Role, Tokens
 from hubbub.collector.intake import Intake, inflate
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.operator_log import OperatorLog
+from hubbub.collector.process_metrics import ProcessMetrics
 from hubbub.collector.settings import Settings
 from hubbub.collector.storage.store import Store, Verdict
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import facts, words
 from hubbub.protocol.refusal import LATER, PROBLEM_MEDIA_TYPE, Refused
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.tally_files import Wanted, tallies_to_json
+from hubbub.protocol.tally_files import Wanted
 from hubbub.protocol.wire import BATCH_ID
 
 _JSON = "application/json"
@@ -70,9 +71,11 @@ class App:
         self._limits = limits
         self._tokens = tokens
         self._own_metrics = own_metrics
+        self._process_metrics = ProcessMetrics()
         self._operator_log = operator_log
         self._registry = _registry_document(registry)
         self._acknowledgements = Acknowledgements()
+        self._reads = Reads(store, committer)
         self._reading_bytes = 0
         self.draining = False
         self._routes: dict[str, dict[str, Handler]] = {
@@ -236,9 +239,12 @@ class App:
         known = {name for metric in self._store.definitions.values() for name in (metric.name, metric.metric_hash)}
         if wanted.metric is not None and wanted.metric not in known:
             raise Problem(404, "Not found", f"metric must be one counted here, got {wanted.metric[:80]!a}")
-        cells = await self._committer.call(lambda: select(self._store, wanted))
-        text = await asyncio.to_thread(lambda: tallies_to_json(tallies(cells)))
-        return web.Response(text=text, content_type=_JSON)
+        try:
+            return await self._reads.answer(request, wanted)
+        except TooManyReads:
+            self._own_metrics.refused["too-many-reads"] += 1
+            detail = "large downloads of tallies are made two at a time, and none ended in time; ask again, or for less"
+            raise Problem(503, "Busy", detail, Retry_After=str(retry_after("too-many-reads"))) from None
 
     async def _get_metrics(self, request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=self._registry, content_type=_JSON, headers=_FOR_ANY_PAGE)
@@ -248,19 +254,34 @@ class App:
 
     async def _get_prometheus(self, request: web.BaseRequest) -> web.StreamResponse:
         self._authorize(request, "read")
-        return web.Response(text=self._own_metrics.text(self._committer.gauges()), content_type="text/plain")
+        gauges = {
+            "ready": float(self._why_not_ready() is None),
+            "clock_believed": float(self._committer.clock_accepts),
+            **self._committer.gauges(),
+            "disk_free_min_bytes": self._settings.min_free_bytes,
+            "unsaved_batches": self._store.unsaved_batches,
+            "log_dropped_bytes": 0 if self._store.cut is None else self._store.cut.num_bytes,
+        }
+        text = self._own_metrics.text(gauges) + self._process_metrics.text()
+        return web.Response(text=text, content_type="text/plain")
 
     async def _get_healthz(self, request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(text="ok\n")
 
     async def _get_readyz(self, request: web.BaseRequest) -> web.StreamResponse:
-        if self.draining:
-            raise Problem(503, "Not ready", "the collector is stopping")
-        if self._committer.disk_low:
-            raise Problem(503, "Not ready", "the disk is nearly full")
-        if not self._committer.clock_accepts:
-            raise Problem(503, "Not ready", CLOCK_NOT_BELIEVED)
+        why_not = self._why_not_ready()
+        if why_not is not None:
+            raise Problem(503, "Not ready", why_not)
         return web.Response(text="ready\n")
+
+    def _why_not_ready(self) -> str | None:
+        if self.draining:
+            return "the collector is stopping"
+        if self._committer.disk_low:
+            return "the disk is nearly full"
+        if self._committer.ids_full:
+            return too_many_ids(self._settings.max_ids)
+        return None if self._committer.clock_accepts else CLOCK_NOT_BELIEVED
 
     # -- saying no
 

@@ -20,6 +20,8 @@ from itertools import islice
 
 from aiohttp import web
 
+from hubbub.collector.metrics import CollectorMetrics
+
 _IDLE_LOOKED_FOR_AMONG = 200  # the oldest connections; more would make a flood of connections costly
 _LINGERING_SECONDS = 2.0  # how long the rest of a refused body is read, so that its sender sees the refusal
 _SILENT = logging.getLogger("hubbub.collector.silent")
@@ -34,9 +36,24 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
     """One connection. `sender` is the name its rate limit is kept under, while `sender_key` is in force."""
 
-    __slots__ = ("_first_request_timer", "_idle_seconds", "_read_on", "_unread_timer", "busy", "sender", "sender_key")
+    __slots__ = (
+        "_first_request_timer",
+        "_idle_seconds",
+        "_own_metrics",
+        "_read_on",
+        "_unread_timer",
+        "busy",
+        "sender",
+        "sender_key",
+    )
 
-    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop, idle_seconds: float) -> None:
+    def __init__(
+        self,
+        server: Server,
+        loop: asyncio.AbstractEventLoop,
+        idle_seconds: float,
+        own_metrics: CollectorMetrics,
+    ) -> None:
         super().__init__(
             server,
             loop=loop,
@@ -50,6 +67,7 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
         self.sender = b""
         self.sender_key = b""
         self._idle_seconds = idle_seconds
+        self._own_metrics = own_metrics
         self._read_on: asyncio.Future[None] | None = None  # done when its sender reads on; None while it does
         self._unread_timer: asyncio.TimerHandle | None = None
         self._first_request_timer: asyncio.TimerHandle | None = loop.call_later(idle_seconds, self.force_close)
@@ -88,6 +106,7 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
             later = asyncio.get_running_loop().call_later
             self._unread_timer = later(self._idle_seconds, self._watch_unread, transport, unread)
         else:
+            self._own_metrics.unread_cut_offs += 1
             transport.abort()
 
     def _stop_waiting(self) -> None:
@@ -124,8 +143,11 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
 class Server(web.Server):  # type: ignore[type-arg,unused-ignore]
     """aiohttp's low-level server with a limit on connections and no log of requests."""
 
-    def __init__(self, handler: Handler, max_connections: int, idle_seconds: float) -> None:
+    def __init__(
+        self, handler: Handler, max_connections: int, idle_seconds: float, own_metrics: CollectorMetrics
+    ) -> None:
         super().__init__(self._answer)
+        self._own_metrics = own_metrics
         self._answer_request = handler
         self._max_connections = max_connections
         self._idle_seconds = idle_seconds
@@ -133,7 +155,7 @@ class Server(web.Server):  # type: ignore[type-arg,unused-ignore]
         self._open: dict[web.RequestHandler, asyncio.Transport] = {}  # the oldest first
 
     def __call__(self) -> Connection:
-        return Connection(self, self._event_loop, self._idle_seconds)
+        return Connection(self, self._event_loop, self._idle_seconds, self._own_metrics)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol

@@ -88,7 +88,12 @@ def address_behind(peer: str, forwarded: Sequence[str], proxies: Sequence[Networ
 
 def retry_after(reason: str) -> int:
     """Seconds to wait, spread out so that those refused together do not come back together."""
-    slow = {"rate-limited": (30, 120), "storage-full": (300, 900), "clock-not-believed": (300, 900)}
+    slow = {
+        "rate-limited": (30, 120),
+        "storage-full": (300, 900),
+        "too-many-ids": (300, 900),
+        "clock-not-believed": (300, 900),
+    }
     low, high = slow.get(reason, (5, 30))
     return random.randint(low, high)  # noqa: S311  # spreads load, keeps no secret
 

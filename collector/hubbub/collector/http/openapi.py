@@ -74,8 +74,11 @@ def _tallies() -> Document:
             {"name": "metric", "in": "query", "schema": {"type": "string"}, "description": "a name or a metric_hash"},
             {"name": "from", "in": "query", "schema": period, "description": "the first period"},
             {"name": "to", "in": "query", "schema": period, "description": "the last period"},
+            {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}, "description": "an ETag"},
         ],
-        "responses": {"200": _content("tallies", "application/json", "Tallies")} | _problems(400, 401, 404, 500, 503),
+        "responses": {"200": _content("tallies", "application/json", "Tallies")}
+        | {"304": {"description": "nothing has changed since the answer with this ETag"}}
+        | _problems(400, 401, 404, 500, 503),
     }
 
 
@@ -149,7 +152,19 @@ def _tallies_schema() -> Document:
         "metric": {"type": "object"},
         "epochs": {"type": "array", "items": epoch},
     }
-    return _closed({"tallies": {"type": "array", "items": _closed(tally)}})
+    withheld = {
+        "metric": {"type": "string"},
+        "metric_hash": _ID,
+        "epoch": {"type": "integer"},
+        "num_reports": {"type": "integer", "minimum": 1},
+        "min_reports": {"type": "integer", "minimum": 1},
+    }
+    return _closed(
+        {
+            "tallies": {"type": "array", "items": _closed(tally)},
+            "withheld": {"type": "array", "items": _closed(withheld)},
+        }
+    )
 
 
 def _closed(properties: Document) -> Document:

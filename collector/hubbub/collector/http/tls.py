@@ -1,4 +1,4 @@
-"""TLS: a certificate and its key from PEM files, and whether clients could accept them today."""
+"""TLS: a certificate and its key from PEM files, whether clients could accept them today, and until when."""
 
 from __future__ import annotations
 
@@ -32,13 +32,29 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 def check_validity(context: ssl.SSLContext | None, certificate: Path | None) -> None:
-    """Raise `Invalid` if today is not between the certificate's dates.
+    """Raise `Invalid` if today is not between the certificate's dates."""
+    if context is not None and certificate is not None:
+        _shake_hands(context, certificate)
 
-    The standard library does not tell the dates of a certificate file. So a client that trusts just this certificate
-    shakes hands with the server in memory, and OpenSSL judges.
-    """
+
+def expiry(context: ssl.SSLContext | None, certificate: Path | None) -> float | None:
+    """When the certificate ends, in seconds since 1970; 0 if today is not between its dates, None if nobody can say."""
     if context is None or certificate is None:
-        return
+        return None
+    try:
+        client = _shake_hands(context, certificate)
+    except Invalid:
+        return 0.0
+    accepted = None if client is None else client.getpeercert()
+    return float(ssl.cert_time_to_seconds(str(accepted["notAfter"]))) if accepted else None
+
+
+def _shake_hands(context: ssl.SSLContext, certificate: Path) -> ssl.SSLObject | None:
+    """A client that trusts just this certificate shakes hands with the server in memory, and OpenSSL judges.
+
+    For the standard library does not tell the dates of a certificate file. Raises `Invalid` for the dates; None if
+    OpenSSL minds something else.
+    """
     client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client_context.check_hostname = False
     client_context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -53,6 +69,7 @@ def check_validity(context: ssl.SSLContext | None, certificate: Path | None) -> 
         except ssl.SSLCertVerificationError as error:
             if error.verify_code in _WORDS:
                 raise Invalid([f"tls_certificate {certificate} {_WORDS[error.verify_code]}"]) from None
-            return  # whom it is for is not judged here: its clients may trust it for reasons of their own
+            return None  # whom it is for is not judged here: its clients may trust it for reasons of their own
         with suppress(ssl.SSLWantReadError):
             server.do_handshake()
+    return client

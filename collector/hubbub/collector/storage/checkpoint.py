@@ -13,7 +13,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,16 @@ from hubbub.collector.storage.log import START, Damaged, Position, other_version
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition, Metric
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _SCHEMA = f"""
 create table state (one integer primary key check (one = 1), segment integer, offset integer, day integer,
-                    clean integer, crc integer) strict;
+                    min_reports integer, clean integer, crc integer) strict;
 create table metrics (metric_hash text primary key, definition text, grace integer, retention_days integer,
                       sealed_through integer, crc integer) strict;
 create table counts (metric_hash text, epoch integer, num_reports blob, bit_counts blob, crc integer,
                      primary key (metric_hash, epoch)) strict;
+create table handed_out (metric_hash text, epoch integer, num_reports blob, bit_counts blob, crc integer,
+                         primary key (metric_hash, epoch)) strict;
 create table purged (metric_hash text, epoch integer, num_reports blob, bit_counts blob, day integer, crc integer,
                      primary key (metric_hash, epoch)) strict;
 create table ids (closes integer, records blob, crc integer) strict;
@@ -42,7 +44,7 @@ create table kept (metric_hash text, epoch integer, cohorts blob, vectors blob, 
 create index kept_by_epoch on kept (metric_hash, epoch);
 {TOTALS_SCHEMA}
 """
-_TABLES = ("state", "metrics", "counts", "purged", "ids", "kept")
+_TABLES = ("state", "metrics", "counts", "handed_out", "purged", "ids", "kept")
 _NAMES = "select type, name, tbl_name, sql from sqlite_master order by name"
 _COUNTS = np.dtype("<i8")
 _ID_AND_CRC = ID_BYTES + CRC_BYTES
@@ -65,6 +67,8 @@ class Snapshot:
     sealed: Mapping[str, int]
     reports_to_keep: tuple[tuple[str, int, bytes, bytes], ...]
     purged: Mapping[MetricEpoch, Cells]
+    steps: Mapping[MetricEpoch, Cells] = field(default_factory=dict)  # what readers may see from now on
+    min_reports: int = 0
     clean: bool = False  # nothing will follow: the collector stops
 
 
@@ -78,6 +82,8 @@ class SavedState:
     definitions: Mapping[str, Definition]
     retention_days: Mapping[str, int]
     cells: Mapping[MetricEpoch, Cells]
+    handed_out: Mapping[MetricEpoch, Cells]
+    min_reports: int
     ids: tuple[bytes, ...]
     sealed: Mapping[str, int]
 
@@ -119,7 +125,7 @@ class Checkpoint:
                     self._db.execute(statement)
                 for table in _TABLES:
                     self._checked.create(table)
-                self._checked.insert("state", [(1, START.segment, START.offset, 0, 0)])
+                self._checked.insert("state", [(1, START.segment, START.offset, 0, 0, 0)])
                 self._db.execute(f"pragma user_version = {SCHEMA_VERSION}")
 
     def _verify(self) -> None:
@@ -163,7 +169,7 @@ class Checkpoint:
                 self._checked.insert("ids", ids)
 
     def load(self) -> SavedState:
-        ((_, segment, offset, day, clean),) = self._rows("state")
+        ((_, segment, offset, day, min_reports, clean),) = self._rows("state")
         rows = list(self._rows("metrics"))
         definitions = self._definitions()
         return SavedState(
@@ -172,13 +178,18 @@ class Checkpoint:
             clean=bool(clean),
             definitions=definitions,
             retention_days={row[0]: row[3] for row in rows},
-            cells={
-                (metric_hash, epoch): Cells(definitions[metric_hash], _counts_of(num_reports), _counts_of(bit_counts))
-                for metric_hash, epoch, num_reports, bit_counts in self._rows("counts")
-            },
+            cells=self._cells("counts", definitions),
+            handed_out=self._cells("handed_out", definitions),
+            min_reports=min_reports,
             ids=tuple(_with_day(closes, records) for closes, records in self._rows("ids")),
             sealed={row[0]: row[4] for row in rows},
         )
+
+    def _cells(self, table: str, definitions: Mapping[str, Definition]) -> dict[MetricEpoch, Cells]:
+        return {
+            (metric_hash, epoch): Cells(definitions[metric_hash], _counts_of(num_reports), _counts_of(bit_counts))
+            for metric_hash, epoch, num_reports, bit_counts in self._rows(table)
+        }
 
     def _rows(self, table: str) -> Iterator[Any]:
         return self._checked.rows(table)
@@ -188,13 +199,16 @@ class Checkpoint:
             self._save_counts(snapshot)
             self._save_position(snapshot)
 
+    def save_steps(self, steps: Mapping[MetricEpoch, Cells]) -> None:
+        """What readers may see from now on, and nothing else."""
+        with self._transaction():
+            self._replace_cells("handed_out", steps)
+
     def _save_counts(self, snapshot: Snapshot) -> None:
-        for key in (*snapshot.cells, *snapshot.purged):
+        for key in snapshot.purged:
             self._checked.delete("counts", _KEY, key)
-        self._checked.insert(
-            "counts",
-            ((*key, _blob_of(cells.num_reports), _blob_of(cells.bit_counts)) for key, cells in snapshot.cells.items()),
-        )
+        self._replace_cells("counts", snapshot.cells)
+        self._replace_cells("handed_out", snapshot.steps)
         self._checked.insert("ids", _ids_by_day(snapshot.ids))
         self._checked.delete("ids", "closes <= ?", [snapshot.day])
         self._checked.insert("kept", snapshot.reports_to_keep)
@@ -206,6 +220,14 @@ class Checkpoint:
             if sealed != row[4]:
                 self._replace_metric((*row[:4], sealed))
 
+    def _replace_cells(self, table: str, changed: Mapping[MetricEpoch, Cells]) -> None:
+        for key in changed:
+            self._checked.delete(table, _KEY, key)
+        self._checked.insert(
+            table,
+            ((*key, _blob_of(cells.num_reports), _blob_of(cells.bit_counts)) for key, cells in changed.items()),
+        )
+
     def _save_purged(self, snapshot: Snapshot) -> None:
         """Purged counts stay for a while, out of the way. What has been here long enough goes for good."""
         before = self.purged() if snapshot.purged else {}
@@ -215,7 +237,10 @@ class Checkpoint:
                 self._checked.delete("purged", _KEY, key)
             row = (*key, _blob_of(cells.num_reports), _blob_of(cells.bit_counts), snapshot.day)
             self._checked.insert("purged", [row])
-        self._checked.delete("purged", "day + ? <= ?", [RECOVERABLE_DAYS, snapshot.day])
+        last_day = [snapshot.day - RECOVERABLE_DAYS]
+        for key in self._db.execute("select metric_hash, epoch from purged where day <= ?", last_day).fetchall():
+            self._checked.delete("handed_out", _KEY, key)  # not before: until now it might have been restored and read
+        self._checked.delete("purged", "day <= ?", last_day)
 
     def purged(self) -> dict[MetricEpoch, tuple[Cells, int]]:
         """Counts that were purged and can still be had back, each with the day on which it was."""
@@ -246,13 +271,14 @@ class Checkpoint:
 
     def _save_position(self, snapshot: Snapshot) -> None:
         position = snapshot.position
-        self._replace_state((1, position.segment, position.offset, snapshot.day, int(snapshot.clean)))
+        where = (position.segment, position.offset, snapshot.day)
+        self._replace_state((1, *where, snapshot.min_reports, int(snapshot.clean)))
 
-    def mark_running(self) -> None:
+    def mark_running(self, min_reports: int) -> None:
         """From now on the log has what this file has not: it may no longer be missing."""
         with self._transaction():
-            ((*state, _),) = self._rows("state")
-            self._replace_state((*state, 0))
+            ((*state, _, _),) = self._rows("state")
+            self._replace_state((*state, min_reports, 0))
         self._db.execute(f"pragma busy_timeout = {_BUSY_MILLISECONDS}")
 
     def _replace_state(self, row: Row) -> None:

@@ -10,6 +10,8 @@ that none overflows. That is about an eighth of the additions that unpacked bits
 
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +25,7 @@ _WORDS: dict[int, np.dtype[np.unsignedinteger]] = {size: np.dtype(f"<u{size}") f
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 Words = NDArray[np.unsignedinteger]
+_REVISIONS = count()
 
 
 def num_cells(metric: Definition) -> int:
@@ -34,12 +37,16 @@ def num_cells(metric: Definition) -> int:
 
 
 class Cells:
-    """The counts of one metric and epoch. Rows of cohorts lie one after the other, whatever their widths."""
+    """The counts of one metric and epoch. Rows of cohorts lie one after the other, whatever their widths.
 
-    __slots__ = ("bit_counts", "metric", "num_reports")
+    `revision` is another in each object of this process, so that it names the counts of one that is no longer changed.
+    """
+
+    __slots__ = ("bit_counts", "metric", "num_reports", "revision")
 
     def __init__(self, metric: Definition, num_reports: Integers | None = None, bit_counts: Integers | None = None):
         self.metric = metric
+        self.revision = next(_REVISIONS)
         self.num_reports = np.zeros(metric.shape.num_cohorts, np.int64) if num_reports is None else num_reports
         self.bit_counts = np.zeros(num_cells(metric), np.int64) if bit_counts is None else bit_counts
 
@@ -85,6 +92,11 @@ class Cells:
         width = self.metric.shape.width(level)
         self.num_reports[level] += len(rows)
         self.bit_counts[start : start + width] += _count_all(rows, width)
+
+    @property
+    def total(self) -> int:
+        """All reports."""
+        return int(self.num_reports.sum())
 
     def __add__(self, other: Cells) -> Cells:
         return Cells(self.metric, self.num_reports + other.num_reports, self.bit_counts + other.bit_counts)

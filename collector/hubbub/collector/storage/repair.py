@@ -81,12 +81,14 @@ class _Repair:
 
     def run(self) -> list[str]:
         rows = self._salvaged_rows()
-        for table in ("counts", "purged", "kept"):
+        for table in ("counts", "handed_out", "purged", "kept"):
             rows[table] = [row for row in rows[table] if self._is_defined(table, row)]
-        ((_, segment, offset, day, clean),) = rows["state"] or [(1, *_where(START), 0, 0)]
+        ((_, segment, offset, day, min_reports, clean),) = rows["state"] or [(1, *_where(START), 0, 0, 0)]
         position = Position(int(str(segment)), int(str(offset)))
         self._copy_log(position, needed=not clean)
-        rows["state"] = [(1, *_where(START), day, 0)]  # the new log begins anew, and all of it is still to be counted
+        rows["state"] = [
+            (1, *_where(START), day, min_reports, 0)
+        ]  # the new log begins anew, and all of it is still to be counted
         checkpoint = Checkpoint(self._out / "store.sqlite")
         checkpoint.fill(rows)
         checkpoint.close()
@@ -122,7 +124,7 @@ class _Repair:
         return good
 
     def _named(self, table: str, row: Row) -> str:
-        if table in ("counts", "purged", "kept"):
+        if table in ("counts", "handed_out", "purged", "kept"):
             return f" of {self._metric_and_epoch(row)}"
         if table == "metrics":
             return f" of metric {str(row[0])[:40]}"
@@ -172,6 +174,7 @@ _TITLES: Mapping[str, str] = {
     "metrics": "the definition",
     "state": "the log position",
     "counts": "counts",
+    "handed_out": "how much readers had seen",
     "purged": "purged counts",
     "ids": "batch ids",
     "kept": "kept reports",

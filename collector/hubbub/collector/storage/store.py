@@ -26,6 +26,7 @@ from hubbub.collector.storage.checkpoint import Checkpoint, MetricEpoch, Snapsho
 from hubbub.collector.storage.clock_guard import ClockGuard, steady_seconds
 from hubbub.collector.storage.counting import Bytes, Cells
 from hubbub.collector.storage.data_dir import DataDir
+from hubbub.collector.storage.handing_out import Condition, HandingOut, Lent
 from hubbub.collector.storage.kept_reports import check_can_keep, remove, shuffled, write_closed
 from hubbub.collector.storage.log import DISK_FULL, Cut, Damaged, DiskFull, Log, Position, Replay, sync_folder
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
@@ -65,20 +66,23 @@ class Store:
         segment_bytes: int = 64 << 20,
         steady: Callable[[], float] = steady_seconds,
         accept_clock: bool = False,
+        min_reports: int = 0,
     ) -> None:
         self.data_dir = data_dir
         self._metrics = () if catalog is None else catalog.metrics
         check_can_keep(self._metrics)
         self.checkpoint = Checkpoint(data_dir.database)
         try:
-            self._load(catalog, clock, steady)
+            self._load(catalog, clock, steady, min_reports)
             self._begin(catalog, clock, segment_bytes, accept_clock)
         except BaseException:
             self.checkpoint.close()
             raise
 
-    def _load(self, catalog: Catalog | None, clock: Callable[[], float], steady: Callable[[], float]) -> None:
-        """Everything that was saved."""
+    def _load(
+        self, catalog: Catalog | None, clock: Callable[[], float], steady: Callable[[], float], min_reports: int
+    ) -> None:
+        """Everything that was saved. Who only reads sees what could be seen when it was."""
         if catalog is not None:
             self.checkpoint.adopt(catalog.metrics)
         saved = self.checkpoint.load()
@@ -97,6 +101,9 @@ class Store:
         self._pending: dict[Layout, list[bytes]] = {}
         self._pending_bytes = self._pending_reports = 0
         self._dirty: set[MetricEpoch] = set()
+        shown_from = saved.min_reports if catalog is None else min_reports
+        self.handing_out = HandingOut(shown_from, saved.handed_out, self.cells)
+        self._lent = set(self.cells)  # whose cells somebody may be reading: they are not changed any more
         self._new_ids: list[bytes] = []
         self._reports_to_keep: list[tuple[str, int, bytes, bytes]] = []
         self._purged: dict[MetricEpoch, Cells] = {}
@@ -114,7 +121,7 @@ class Store:
         end = self._replay(position, catalog is not None, clean)
         if catalog is not None:
             self._log = Log(self.data_dir.log, end.segment + 1, segment_bytes, end.offset)
-            self.checkpoint.mark_running()
+            self.checkpoint.mark_running(self.handing_out.min_reports)
             sync_folder(self.data_dir.path)  # the checkpoint's own name
             if accept_clock or self.data_dir.clock_accepted.exists():
                 self._accept_clock(clock())
@@ -203,13 +210,38 @@ class Store:
         metric, key = self.definitions[metric_hash], (metric_hash, epoch)
         if key not in self.cells:
             self.cells[key] = Cells(metric)
+        elif key in self._lent:
+            self.cells[key] = self.cells[key].copy()
+            self._lent.discard(key)
         if level is None:
             self.cells[key].add(cohorts, vectors)
         else:
             self.cells[key].add_level(level, vectors)
         self._dirty.add(key)
+        self.handing_out.grew(key)
         if isinstance(metric, Metric) and metric.keep_reports:
             self._reports_to_keep.append((*key, *shuffled(metric, cohorts.tobytes(), vectors.tobytes())))
+
+    def lend(self, wanted: Condition) -> Lent:
+        """Counters that may be seen. Nobody changes them: counting goes on in a copy.
+
+        So a year of counts is had without copying it, and one answer shows all of them at one moment.
+        """
+        self.fold()
+        lent = self.handing_out.lend(self.cells, wanted)
+        self._lent.update(lent.cells)
+        return lent
+
+    def show_more(self) -> None:
+        """Let readers see all they may. For a store that only reads; one at work does so with a checkpoint."""
+        steps = self.handing_out.take_steps(self.cells)
+        self.checkpoint.save_steps(steps)
+        self.handing_out.saved(steps)
+
+    def has_more_to_show(self) -> bool:
+        """Whether readers could see more than they do, once it is saved."""
+        self.fold()
+        return self.handing_out.is_due(self.cells)
 
     # -- checkpoints
 
@@ -221,22 +253,26 @@ class Store:
     def unsaved_batches(self) -> int:
         return len(self._new_ids)
 
-    def snapshot(self, last: bool = False) -> Snapshot:
+    def snapshot(self, last: bool = False, for_readers: bool = False) -> Snapshot:
         """What changed, and where the log stands. Call `saved` or `not_saved` with it when that is known.
 
-        The last one before a stop also says that no log will be needed.
+        The last one before a stop also says that no log will be needed; one for readers shows them all they may see.
         """
         self.fold()
+        steps = self.handing_out.take_steps(self.cells) if for_readers else {}
         snapshot = Snapshot(
             position=self._log.position,
             day=self.day,
-            cells={key: self.cells[key].copy() for key in self._dirty},
+            cells={key: self.cells[key] for key in self._dirty},
             ids=tuple(self._new_ids),
             sealed=dict(self.sealed),
             reports_to_keep=tuple(self._reports_to_keep),
             purged=dict(self._purged),
+            steps=steps,
+            min_reports=self.handing_out.min_reports,
             clean=last,
         )
+        self._lent |= self._dirty | steps.keys()
         self._dirty, self._new_ids, self._reports_to_keep, self._purged = set(), [], [], {}
         self._new_day = False
         return snapshot
@@ -256,6 +292,7 @@ class Store:
             remove(self.data_dir.reports, self.definitions[metric_hash], epoch)
 
     def saved(self, snapshot: Snapshot) -> None:
+        self.handing_out.saved(snapshot.steps)
         self._log.drop_before(snapshot.position)
 
     def not_saved(self, snapshot: Snapshot) -> None:
@@ -263,6 +300,7 @@ class Store:
         self._new_ids = [*snapshot.ids, *self._new_ids]
         self._reports_to_keep = [*snapshot.reports_to_keep, *self._reports_to_keep]
         self._purged = {**snapshot.purged, **self._purged}
+        self.handing_out.not_saved(snapshot.steps)
         self._new_day = True
 
     # -- time
@@ -318,6 +356,7 @@ class Store:
         for key in over:
             self._purged[key] = self.cells.pop(key)
             self._dirty.discard(key)
+        self.handing_out.drop(over)
         return over
 
     def _past_retention(self, key: MetricEpoch, today: int) -> bool:

@@ -48,6 +48,7 @@ Q, P = (float(p) for p in ANSWER.noise.instantaneous.probabilities)
 MEMO, FRESH = "one memo for life", "fresh noise every day"
 REGISTRY = Registry.parse("""
 app = "averaged"
+recipient = { name = "Example", url = "https://telemetry.example.org" }
 lifetime_epsilon = 10
 [metrics.page]
 kind = "string"

@@ -66,6 +66,7 @@ class Setting:
     def registry(self) -> Registry:
         return Registry.parse(
             'app = "changing"\nlifetime_epsilon = 20\n'
+            'recipient = { name = "Example", url = "https://telemetry.example.org" }\n'
             f"[metrics.{PLAIN}]\n{_TERMS}[metrics.{HELD}]\n{_TERMS}hold = {self.hold}\n"
         )
 

@@ -39,6 +39,7 @@ from hubbub.simulations.progress import Progress
 HOURS = 24
 REGISTRY = Registry.parse("""
 app = "poisoned"
+recipient = { name = "Example", url = "https://telemetry.example.org" }
 lifetime_epsilon = 10
 [metrics.hours]
 kind = "mean"

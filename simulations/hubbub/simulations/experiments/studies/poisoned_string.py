@@ -46,6 +46,7 @@ from hubbub.simulations.progress import Progress
 
 REGISTRY = Registry.parse("""
 app = "poisoned"
+recipient = { name = "Example", url = "https://telemetry.example.org" }
 lifetime_epsilon = 10
 [metrics.text]
 kind = "string"
