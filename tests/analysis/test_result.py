@@ -98,3 +98,12 @@ def test_a_mean_has_no_shares():
     assert not found.has_shares
     assert not found.is_open
     assert found.largest_answers(5) == []
+
+
+def test_shares_are_counted_in_installs_and_numbers_count_nobody():
+    metric = define(Range(low=Fraction(0), high=Fraction(4), num_leaves=4, branching=2))
+    found = decode(tally_of(metric, [500, 200, 200, 100, 0], RNG, epochs=(1, 2)))
+    is_number = np.array([role == NUMBER for role in found.roles])
+    assert found.counts[~is_number] == pytest.approx(1_000 * found.estimate[~is_number]), "two epochs are averaged"
+    assert np.isnan(found.counts[is_number]).all()
+    assert is_number.sum() == 5

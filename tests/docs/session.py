@@ -36,7 +36,7 @@ from tests.docs.warm import Hubbub
 EXAMPLES = ROOT / "examples"
 LOCAL = "http://127.0.0.1:8787"
 FOLDERS = ("/var/lib/hubbub", "/etc/hubbub", "/backup")
-ANSWERS_NO = ("diff", "plan", "audit", "simulate")
+ANSWERS_NO = ("diff", "plan", "audit", "simulate", "decode")
 """Commands whose status 1 means: done, and the answer is no."""
 PATIENCE = 120.0
 FILES = {

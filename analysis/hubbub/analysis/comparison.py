@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.intervals import Variance, normal_interval
+from hubbub.analysis.estimation.rare_changes import two_sided_p_value
 from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.result import ANSWER, Decoding, Role, epoch_span
 from hubbub.protocol.invalid import Invalid
@@ -113,9 +113,11 @@ def _half_step(ours: Variance, theirs: Variance) -> Array:
 def _p_values(before: Decoding, a: Index, after: Decoding, b: Index) -> Array:
     """Of no difference, two-sided. For declared answers a score test, with both variances at the share that both sides
     then have: at each side's own estimate, few counts would seem too sure. Counts come in steps, so a difference is
-    taken as nearer to none by half a step (Yates 1934; here the mean of the two sides' half steps)."""
+    taken as nearer to none by half a step (Yates 1934; here the mean of the two sides' half steps), and its tail is
+    skewed as theirs is."""
     distance = np.abs(after.estimate[b] - before.estimate[a])
-    std_error = np.hypot(before.std_error[a], after.std_error[b])
+    of_before, of_after = before.std_error[a] ** 2, after.std_error[b] ** 2
+    step_before = step_after = np.zeros_like(distance)
     with np.errstate(invalid="ignore", divide="ignore"):
         if before.variance is not None and after.variance is not None:
             ours, theirs = before.variance.of(a), after.variance.of(b)
@@ -125,6 +127,9 @@ def _p_values(before: Decoding, a: Index, after: Decoding, b: Index) -> Array:
                 weight = 1 / np.maximum(ours.at(share), 1e-300)
                 other = 1 / np.maximum(theirs.at(share), 1e-300)
                 share = (weight * before.estimate[a] + other * after.estimate[b]) / (weight + other)
-            std_error = np.sqrt(ours.at(share) + theirs.at(share))
-        p_value = 2 * np.asarray(ndtr(-distance / std_error))
-    return np.where((distance == 0) & (std_error >= 0), 1.0, p_value)
+            of_before, of_after = ours.at(share), theirs.at(share)
+            # An install whose kept answer came out otherwise moves a count of each epoch that was pooled.
+            step_before = np.asarray(ours.step) * max(len(before.epochs), 1)
+            step_after = np.asarray(theirs.step) * max(len(after.epochs), 1)
+        p_value = two_sided_p_value(distance, (of_after, step_after), (of_before, step_before))
+    return np.where((distance == 0) & (of_before + of_after >= 0), 1.0, p_value)

@@ -76,6 +76,28 @@ def test_two_releases_are_compared(world, capsys):
     assert "no change seen" in out
 
 
+def test_a_change_fails_the_command_and_none_does_not(world, capsys):
+    """Once a year for one row: at 5 %. The default is once a week of the year, over the population."""
+    rng = np.random.default_rng(9)
+    (world / "after.json").write_text(tally_of(define(Flag()), [5_000, 5_000], rng, epochs=(2962,)).to_json())
+    assert decode(world / "flag2961.json", "--against", world / "flag2960.json", "--fail-on-change") == 0
+    assert capsys.readouterr().err == "no alert: no significant change (alert level 9.4e-04)\n"
+    assert decode(world / "after.json", "--against", world / "flag2960.json", "--fail-on-change", "--json") == 1
+    said = capsys.readouterr()
+    (row,) = json.loads(said.out)
+    assert said.err.startswith("alert: asked, yes: 2")
+    assert said.err.endswith(f"after (p = {row['p_value']:.1e}, alert level 9.4e-04)\n")
+    options = ("--against", world / "flag2960.json", "--json", "--estimand")
+    decode(world / "after.json", *options, "population")
+    assert json.loads(capsys.readouterr().out) == [row], "of the population unless said otherwise"
+    arguments = (world / "after.json", *options, "reporting", "--fail-on-change", "--looks", 1)
+    assert decode(*arguments) == 1
+    said = capsys.readouterr()
+    assert said.err.endswith("alert level 5.0e-02)\n")
+    assert json.loads(said.out)[0]["std_error"] < row["std_error"]
+    assert decode(world / "after.json", "--against", world / "flag2960.json") == 0, "only where it was asked for"
+
+
 def test_a_comparison_is_written_as_tidy_rows(world, capsys):
     decode(world / "flag2961.json", "--against", world / "flag2960.json", "--json")
     (row,) = json.loads(capsys.readouterr().out)
@@ -139,6 +161,9 @@ def test_mistakes_are_refused_in_words(world):
         ([flag, "--rappor", "a", "b", "c"], "--rappor takes its three files and neither tallies nor candidates"),
         ([flag, "--against", page], "--against: no tally of asked was given"),
         ([flag, "--against", flag, "--format", "rappor"], "--against writes a table, csv or json, got --format rappor"),
+        ([flag, "--fail-on-change"], "--fail-on-change needs --against TALLY"),
+        ([flag, "--against", flag, "--looks", "9"], "--looks is for --fail-on-change, got it without: 9"),
+        ([flag, "--against", flag, "--fail-on-change", "--looks", "0"], "--looks must be at least 1, got 0"),
         ([flag, "--against", flag, "--by-epoch"], "--by-epoch and --against exclude each other"),
         ([flag, "--value", "yes"], "--value says what --by-epoch --chart draws, got it without: 'yes'"),
         ([flag, "--between", "0", "1"], "ranges and quantiles are for range metrics, asked is a flag"),

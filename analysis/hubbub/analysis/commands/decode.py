@@ -7,15 +7,16 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from hubbub.analysis.alerts import LOOKS_A_YEAR, alert_levels, alerts
 from hubbub.analysis.candidates_file import candidates_by_metric
-from hubbub.analysis.comparison import compare
+from hubbub.analysis.comparison import Comparison, compare
 from hubbub.analysis.decoding import decode
 from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, QUANTILES, Options
 from hubbub.analysis.rappor import decode_rappor, to_rappor
 from hubbub.analysis.render.export import comparisons_to_json, to_csv, to_json, write_parquet
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
-from hubbub.analysis.render.text import comparison_table, table
-from hubbub.analysis.result import Decoding
+from hubbub.analysis.render.text import comparison_table, number, percent, table
+from hubbub.analysis.result import NUMBER, Decoding
 from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import read_tallies
@@ -29,9 +30,12 @@ def add_decode(parser: ArgumentParser) -> None:
         "  hubbub decode dark_theme.json\n"
         "  hubbub decode homepage.json --candidates domains.txt --chart homepage.png\n"
         "  hubbub decode dark_theme.json --against released/dark_theme.json\n"
+        "  hubbub decode dark_theme.json --against released/dark_theme.json --fail-on-change\n"
         "  hubbub decode dark_theme.json --by-epoch --chart over_time.png\n"
         "  hubbub decode latency.json --between 0 100 --quantile 0.5 --quantile 0.99\n"
-        "  hubbub decode --rappor params.csv counts.csv map.csv --format rappor"
+        "  hubbub decode --rappor params.csv counts.csv map.csv --format rappor\n"
+        "\n"
+        "exit status: 0 done, 1 with --fail-on-change: a value changed, 2 wrong use"
     )
     parser.add_argument(
         "tallies", metavar="TALLY", nargs="*", help="tally files, or folders of them; epochs of one metric are pooled"
@@ -40,9 +44,7 @@ def add_decode(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--rappor", metavar=("PARAMS", "COUNTS", "MAP"), nargs=3, help="decode files of google/rappor instead"
     )
-    parser.add_argument(
-        "--against", metavar="TALLY", action="append", default=[], help="compare with these, the before"
-    )
+    _add_comparison(parser)
     parser.add_argument("--by-epoch", action="store_true", help="each epoch by itself; a chart shows it over time")
     parser.add_argument("--value", help="what a chart over time shows (default: the largest)")
     parser.add_argument(
@@ -69,10 +71,33 @@ def add_decode(parser: ArgumentParser) -> None:
         "--privacy-chart", metavar="FILE", help="draw what a growing number of reports of one value reveals at most"
     )
     parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
-    parser.add_argument("--estimand", choices=ESTIMANDS, default="reporting", help="whom the intervals speak of")
+    parser.add_argument(
+        "--estimand",
+        choices=ESTIMANDS,
+        help="whom the intervals speak of (default: reporting; with --fail-on-change population)",
+    )
     parser.add_argument("--correction", choices=CORRECTIONS, default="bonferroni", help="for many values at once")
     parser.add_argument("--exclude-absent", action="store_true", help="shares among those who answered")
     parser.add_argument("--fake-share", type=float, default=0.01, help="assumed share of fake reports (default: 0.01)")
+
+
+def _add_comparison(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--against", metavar="TALLY", action="append", default=[], help="compare with these, the before"
+    )
+    parser.add_argument(
+        "--fail-on-change",
+        action="store_true",
+        help="with --against: exit with 1 if a value changed. Strict enough to be asked every day: in a whole year a "
+        "false alert has a probability of at most 5 %% (1 - confidence)",
+    )
+    parser.add_argument(
+        "--looks",
+        metavar="N",
+        type=int,
+        help="with --fail-on-change: how many such comparisons are made in a year (default: one for each day, week or "
+        "month that the metric is collected in)",
+    )
 
 
 def add_candidates(parser: ArgumentParser) -> None:
@@ -88,7 +113,8 @@ def add_candidates(parser: ArgumentParser) -> None:
 def run_decode(arguments: Namespace) -> int:
     options = Options(
         confidence=arguments.confidence,
-        estimand=arguments.estimand,
+        # Other installs report today than yesterday: that their shares differ a little is no change of anything.
+        estimand=arguments.estimand or ("population" if arguments.fail_on_change else "reporting"),
         correction=arguments.correction,
         exclude_absent=arguments.exclude_absent,
         fake_share=arguments.fake_share,
@@ -102,11 +128,12 @@ def run_decode(arguments: Namespace) -> int:
         _draw(arguments, decodings)
     if arguments.privacy_chart:
         _draw_privacy(arguments)
-    if arguments.against:
-        _write_comparisons(arguments, options, decodings)
-    else:
+    if not arguments.against:
         _write(arguments, decodings)
-    return 0
+        return 0
+    comparisons = _comparisons(arguments, options, decodings)
+    _write_comparisons(arguments, comparisons)
+    return _alert(arguments, comparisons) if arguments.fail_on_change else 0
 
 
 def _format_of(out: str | None) -> str:
@@ -125,6 +152,12 @@ def _contradictions(arguments: Namespace) -> Iterator[str]:
         yield "give at least one TALLY, or --rappor PARAMS COUNTS MAP"
     if arguments.by_epoch and arguments.against:
         yield "--by-epoch and --against exclude each other: a comparison has two sides"
+    if arguments.fail_on_change and not arguments.against:
+        yield "--fail-on-change needs --against TALLY: what it is compared with"
+    if arguments.looks is not None and not arguments.fail_on_change:
+        yield f"--looks is for --fail-on-change, got it without: {arguments.looks}"
+    if arguments.looks is not None and arguments.looks < 1:
+        yield f"--looks must be at least 1, got {arguments.looks}"
     if arguments.value is not None and not (arguments.by_epoch and arguments.chart):
         yield f"--value says what --by-epoch --chart draws, got it without: {arguments.value!r}"
     if arguments.against and arguments.format in ("parquet", "rappor"):
@@ -161,12 +194,33 @@ def each_epoch(tallies: Sequence[Tally]) -> list[list[Tally]]:
     return apart or [list(tallies)]  # no reports at all are still a result
 
 
-def _write_comparisons(arguments: Namespace, options: Options, decodings: Sequence[Decoding]) -> None:
+def _comparisons(arguments: Namespace, options: Options, decodings: Sequence[Decoding]) -> list[Comparison]:
     before = {decoding.metric: decoding for decoding in _decode_all(arguments.against, arguments, options)}
     for after in decodings:
         if after.metric not in before:
             raise Invalid([f"--against: no tally of {after.metric} was given"])
-    comparisons = [compare(before[after.metric], after) for after in decodings]
+    return [compare(before[after.metric], after) for after in decodings]
+
+
+def _alert(arguments: Namespace, comparisons: Sequence[Comparison]) -> int:
+    """Says on the standard error stream what changed, or that nothing did: the table may go to a program."""
+    every = {tally.metric.name: tally.metric.every for tally in read_tallies(*arguments.tallies, merge=True)}
+    looks = {name: arguments.looks or LOOKS_A_YEAR[cadence] for name, cadence in every.items()}
+    found = alerts(comparisons, looks)
+    for alert in found:
+        changed, row = alert.comparison, alert.row
+        show = number if changed.roles[row] == NUMBER else percent
+        before, after = show(changed.estimate_before[row]), show(changed.estimate_after[row])
+        why = f"p = {changed.p_value[row]:.1e}, alert level {alert.level:.1e}"
+        what = f"{changed.after.metric}, {changed.values[row]}"
+        print(f"alert: {what}: {before} before, {after} after ({why})", file=sys.stderr)
+    if not found:
+        least = min(alert_levels(comparisons, looks).values())
+        print(f"no alert: no significant change (alert level {least:.1e})", file=sys.stderr)
+    return 1 if found else 0
+
+
+def _write_comparisons(arguments: Namespace, comparisons: Sequence[Comparison]) -> None:
     match arguments.format:
         case "csv":
             text = to_csv(comparisons)

@@ -9,8 +9,9 @@ from math import log10
 import numpy as np
 
 from hubbub.analysis.comparison import Comparison
+from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.render.terminal import PLAIN, Style
-from hubbub.analysis.result import NUMBER, Decoding, epoch_span
+from hubbub.analysis.result import ANSWER, NUMBER, Decoding, epoch_span
 
 SHOWN = 50
 Show = Callable[[float], str]
@@ -79,8 +80,8 @@ def remarks(decoding: Decoding) -> list[str]:
     found_out = [f"Intervals speak of {whom}{of} ({decoding.estimand})."]
     if np.isfinite(decoding.noise_floor):
         found_out.append(
-            f"Noise floor: an estimate under {percent(decoding.noise_floor)} cannot be told from nothing "
-            f"({decoding.correction}, {100 * (1 - decoding.confidence):.3g} %)."
+            f"Noise floor: an estimate under {percent(decoding.noise_floor)} is not statistically different from zero "
+            f"({_correction(decoding)})."
         )
     found = decoding.diagnostics
     unit = f" {decoding.unit}" if decoding.unit else ""
@@ -93,6 +94,22 @@ def remarks(decoding: Decoding) -> list[str]:
         some = ", ".join(map(str, found.odd_cohorts[:10]))
         found_out.append(f"Cohorts that do not fit the others, broken or tampered with: {some}.")
     return found_out + list(decoding.notes)
+
+
+def _correction(decoding: Decoding) -> str:
+    """The error allowed and over what: Bonferroni's is that of any false detection, Benjamini and Hochberg's the share
+    of detections that are false, which finds more and is as honest. So whoever reads the one learns of the other."""
+    level = f"{100 * (1 - decoding.confidence):.3g} %"
+    is_answer = np.array([role == ANSWER for role in decoding.roles], dtype=bool)
+    p_values = decoding.p_value[is_answer]
+    if np.count_nonzero(~np.isnan(p_values)) < 2:
+        return level
+    if decoding.correction == "benjamini-hochberg":
+        return f"{level} of detections, Benjamini-Hochberg"
+    with np.errstate(invalid="ignore"):
+        by_share = int(np.count_nonzero(adjust(p_values, "benjamini-hochberg") <= 1 - decoding.confidence))
+    more = by_share - int(np.count_nonzero(decoding.detected[is_answer]))
+    return f"{level}, Bonferroni; Benjamini-Hochberg would detect {f'{more:,}' if more else 'no'} more"
 
 
 def comparison_table(comparison: Comparison, most: int = SHOWN, style: Style = PLAIN) -> str:

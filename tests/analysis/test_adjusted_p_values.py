@@ -1,0 +1,129 @@
+"""The p-values that tables are judged by, each derived again from the counts and from the definitions."""
+
+from __future__ import annotations
+
+import csv
+import io
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from hubbub.analysis import Options, compare, decode
+from hubbub.analysis.render.export import to_csv
+from hubbub.analysis.render.text import remarks
+from hubbub.protocol.kinds import Choice
+from hubbub.protocol.tally import Counts, Tally
+from tests.analysis.worlds import define, tally_of, zipf
+
+CHOICES = tuple(f"choice {i}" for i in range(30))
+METRIC = define(Choice(choices=CHOICES), "1", "3")
+
+
+def crowd(seed: int, installs: int = 60_000) -> Tally:
+    held = np.floor(zipf(30, 1.5) * installs * 0.9).astype(int).tolist()
+    return tally_of(METRIC, [*held, installs - sum(held)], np.random.default_rng(seed))
+
+
+def tails(tally: Tally) -> list[float]:
+    """P(so many ones or more) of each answer where nobody holds it: binomial with p*, which is a fraction."""
+    (counts,) = tally.epochs.values()
+    (reports,), (ones,) = counts.num_reports, counts.bit_counts
+    p_star: Fraction = METRIC.noise.p_star
+    return [float(binom.sf(count - 1, reports, float(p_star))) for count in ones]
+
+
+def benjamini_hochberg(p: list[float]) -> list[float]:
+    """Of the tests in order of p, the i-th of m gets the least of m p / j over all j from i on (their 1995 paper)."""
+    order = sorted(range(len(p)), key=lambda i: p[i])
+    stepped = [len(p) * p[i] / (rank + 1) for rank, i in enumerate(order)]
+    least = list(accumulate(reversed(stepped), min))[::-1]
+    adjusted = [0.0] * len(p)
+    for i, value in zip(order, least, strict=True):
+        adjusted[i] = min(value, 1.0)
+    return adjusted
+
+
+@pytest.mark.parametrize("correction", ["bonferroni", "benjamini-hochberg"])
+def test_adjusted_p_values_follow_from_the_counts(correction) -> None:
+    """Answers are corrected for each other, `absent` for being one of two questions apart; and `detected` follows."""
+    tally = crowd(1)
+    *answers, absent = tails(tally)
+    found = decode(tally, options=Options(correction=correction))
+    if correction == "bonferroni":
+        expected = [min(1.0, p * len(answers)) for p in answers]
+    else:
+        expected = benjamini_hochberg(answers)
+    expected.append(min(1.0, 2 * absent))
+    assert found.p_value == pytest.approx([*answers, absent], rel=1e-9)
+    assert found.p_adjusted == pytest.approx(expected, rel=1e-9)
+    assert found.detected.tolist() == [p <= 0.05 for p in expected]
+    assert 3 < found.detected.sum() < 25, "a table with both verdicts"
+    rows = list(csv.DictReader(io.StringIO(to_csv([found]))))
+    assert [float(row["p_adjusted"]) for row in rows] == pytest.approx(expected, rel=1e-9)
+    assert [row["detected"] == "true" for row in rows] == found.detected.tolist()
+
+
+def test_adjusted_p_values_of_changes_follow_from_each_row() -> None:
+    found = compare(decode(crowd(1)), decode(crowd(2)))
+    *answers, absent = found.p_value.tolist()
+    assert found.p_adjusted == pytest.approx([*(min(1.0, 30 * p) for p in answers), min(1.0, 2 * absent)])
+    by_share = Options(correction="benjamini-hochberg")
+    found = compare(decode(crowd(1), options=by_share), decode(crowd(2), options=by_share))
+    assert found.p_adjusted[:-1] == pytest.approx(benjamini_hochberg(answers))
+
+
+def test_the_note_says_how_many_more_benjamini_and_hochberg_would_detect() -> None:
+    tally = crowd(1)
+    by_any, by_share = (decode(tally, options=Options(correction=c)) for c in ("bonferroni", "benjamini-hochberg"))
+    more = int(by_share.detected[:30].sum() - by_any.detected[:30].sum())
+    assert more > 0
+    (note,) = (line for line in remarks(by_any) if line.startswith("Noise floor"))
+    assert note.endswith(
+        f"is not statistically different from zero (5 %, Bonferroni; Benjamini-Hochberg would detect {more} more)."
+    )
+    (note,) = (line for line in remarks(by_share) if line.startswith("Noise floor"))
+    assert note.endswith("(5 % of detections, Benjamini-Hochberg).")
+    everybody = tally_of(METRIC, [6_000] * 30 + [0], np.random.default_rng(3))
+    assert any("would detect no more" in line for line in remarks(decode(everybody)))
+
+
+# --- far out, where many rows and many looks are judged ---------------------------------------------------------------
+
+
+def exact_false_alarms(epsilon: str, before: int, after: int, share: float, levels: list[float]) -> list[float]:
+    """P(p-value <= level) of one row of `compare` where nothing changed, over every pair of counts that has a chance of
+    1e-9 or more: each pair is a row of a choice whose bits are noised one by one."""
+    metric = define(Choice(choices=tuple(f"choice {i}" for i in range(10_000))), epsilon, epsilon)
+    q, p = float(metric.noise.q_star), float(metric.noise.p_star)
+    ones = p + (q - p) * share
+    sides = [np.arange(binom.ppf(1e-9, n, ones), binom.isf(1e-9, n, ones) + 1) for n in (before, after)]
+    pairs = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 2).astype(int)
+    chance = binom.pmf(pairs[:, 0], before, ones) * binom.pmf(pairs[:, 1], after, ones)
+    found = np.zeros(len(levels))
+    for start in range(0, len(pairs), 10_000):
+        rows = pairs[start : start + 10_000]
+        row = compare(*(_decoded(metric, n, rows[:, side]) for side, n in ((0, before), (1, after))))
+        for i, level in enumerate(levels):
+            found[i] += chance[start : start + 10_000][row.p_value[: len(rows)] <= level].sum()
+    return found.tolist()
+
+
+def _decoded(metric, reports: int, ones: np.ndarray):
+    counts = np.zeros(metric.shape.width(0), dtype=int)
+    counts[: len(ones)] = ones
+    epoch = Counts((reports,), (tuple(counts.tolist()),))
+    return decode(Tally(metric, {0: epoch}), options=Options(estimand="population"))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "before", "after", "share"),
+    [("8", 28_000, 1_000, 0.0), ("8", 1_000, 28_000, 0.01), ("6", 28_000, 1_000, 0.0), ("4", 500, 500, 0.02)],
+)
+def test_no_change_is_as_rare_as_its_p_value_says_also_far_out(epsilon, before, after, share) -> None:
+    """Enumerated. With a normal tail, one in 100,000 was one in 2,000 at epsilon 8 for a day against four weeks."""
+    levels = [0.05, 1e-3, 1e-4, 1e-5]
+    for level, chance in zip(levels, exact_false_alarms(epsilon, before, after, share, levels), strict=True):
+        assert chance <= level
