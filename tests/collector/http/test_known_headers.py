@@ -145,9 +145,9 @@ class Quick:
         self.under_way.append((connection, body))
         return True
 
-    def finish(self):
+    def finish(self, more=b""):
         connection, body = self.under_way.pop(0)
-        connection.finish(ANSWER + body[:2])
+        connection.finish(ANSWER + body[:2] + more)
 
     @contextlib.asynccontextmanager
     async def open(self):
@@ -242,6 +242,30 @@ async def test_a_sender_that_goes_while_its_batch_is_under_way_harms_nobody():
                 await asyncio.sleep(0.01)
         quick.finish()
         assert not quick.server.busy
+
+
+@pytest.mark.anyio
+async def test_a_sender_that_does_not_read_is_not_answered_quickly_either():
+    """From 64 KiB of unread answers on the next request is aiohttp's, and there it waits."""
+    async with Quick().open() as quick:
+        quick.writer.write(post(b"00"))
+        assert await quick.answer() == b"00"
+        quick.writer.transport.pause_reading()
+        (connection,) = quick.server.connections
+        answered = 0
+        while connection.is_read:
+            quick.writer.write(post(b"11"))
+            await quick.until(lambda connection: quick.under_way)
+            quick.finish(bytes(1 << 16))
+            answered += 1
+            assert answered < 1000, "unread answers pile up without end"
+        connection.data_received(post(b"22"))  # as what was already on its way would come
+        assert (quick.under_way, quick.ordinary) == ([], 1)
+        quick.writer.transport.resume_reading()
+        for _ in range(answered):
+            assert await quick.answer() == b"11"
+            await quick.reader.readexactly(1 << 16)
+        assert await quick.answer() == b"22"
 
 
 class Read:
