@@ -13,13 +13,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
 
 from hubbub.client import outbox
-from hubbub.client.budget import MICRO, reserved_micro, spent_micro
+from hubbub.client.budget import MICRO, committed_micro, reserved_micro, spent_micro
 from hubbub.client.consent import Decision, Mode, decisions, lapsed, most_restrictive
+from hubbub.client.epochs import discard_unsent
 from hubbub.client.facts import CountName, put, read_counts, read_facts
-from hubbub.client.recorder import discard_unsent, in_the_making
+from hubbub.client.recorder import in_the_making
 from hubbub.client.respond import Draws, instantaneous_response, permanent_response
-from hubbub.client.state import INSISTENCE, State
-from hubbub.protocol.cadence import epoch_of, epoch_text
+from hubbub.client.state import INSISTENCE, State, Unusable
+from hubbub.protocol.cadence import DAY, epoch_of, epoch_text
 from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.registry import Registry
 
@@ -57,6 +58,8 @@ class Status(NamedTuple):
     """What became of records and messages since the last `forget`, by name: `made`, `sent`, `dropped_busy`, ..."""
     set_aside: tuple[str, ...] = ()
     """Files that were found corrupt, or copied from elsewhere, and are no longer used."""
+    test: bool = False
+    """Whether the app gave the client a clock or chance of its own: a test, not a device."""
 
     def to_json(self) -> dict[str, Any]:
         """What `hubbub status --json` prints."""
@@ -116,7 +119,7 @@ def say_yes(state: State, registry: Registry, now: float) -> None:
             return
         put(db, "answer", "yes")
         put(db, "agreed", registry.source)
-        put(db, "answered_at", now)
+        put(db, "answered_at", now // DAY * DAY)
 
 
 def say_no(state: State) -> None:
@@ -126,11 +129,24 @@ def say_no(state: State) -> None:
         discard_unsent(db)
 
 
-def forget(state: State) -> float:
-    """Delete all but one number, what was spent, which is returned; it still counts if the person ever agrees again."""
+def forget(state: State) -> float | None:
+    """Delete all but one number, which is returned and still counts if the person ever agrees again: what was spent,
+    with all slots of every metric that was asked, used or not. None if that cannot be read any more: a state that is
+    corrupt is deleted whole, and nothing will be asked here again."""
+    try:
+        return _forget(state)
+    except Unusable:
+        if not state.set_aside("corrupt"):
+            raise
+    state.replace_corrupt()
+    say_no(state)
+    return None
+
+
+def _forget(state: State) -> float:
     with state.transaction(durable=True, patience=INSISTENCE) as db:
         facts = read_facts(db)
-        spent = spent_micro(db, facts)
+        spent = committed_micro(db, facts)
         state.clear(db)
         put(db, "home", facts.home)
         put(db, "carried", spent)
