@@ -36,10 +36,12 @@ def chance_from(random: Random) -> Chance:
     from 32 of its bytes where a test gave it."""
     if random is os.urandom:
         return fresh
-    key = random(32)
+    keys: list[bytes] = []
 
     def keyed(purpose: Purpose, every: str, epoch: int, attempt: int, /) -> bytes:
-        return blake2b(f"{purpose} {every} {epoch} {attempt}".encode(), digest_size=SIZE, key=key).digest()
+        if not keys:
+            keys.append(random(32))
+        return blake2b(f"{purpose} {every} {epoch} {attempt}".encode(), digest_size=SIZE, key=keys[0]).digest()
 
     return keyed
 
