@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests import forked
 from tests.leftovers import Leftovers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,6 +70,11 @@ def pytest_configure(config: pytest.Config) -> None:
     is_worker = hasattr(config, "workerinput")
     if "proof" in config.option.markexpr and not is_worker:
         config.pluginmanager.register(_Record(config), "hubbub-proof-record")
+
+
+@pytest.hookimpl(tryfirst=True)  # before it is looked for what is left behind
+def pytest_sessionfinish() -> None:
+    forked.end()
 
 
 class _Record:
