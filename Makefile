@@ -33,7 +33,7 @@ help:
 
 # Tests that share something costly share a file, and a file stays with one worker.
 test: environment
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=2 --dist=loadfile $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile $(PYTEST_OPTIONS)
 
 demo: environment
 	@$(BIN)/hubbub demo --once --no-browser

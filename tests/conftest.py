@@ -65,6 +65,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than there are cores, at most three: a good part of the time tests wait for processes of their own."""
+    return min(3, (os.cpu_count() or 1) + 1)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Leftovers(config), "hubbub-leftovers")
     is_worker = hasattr(config, "workerinput")

@@ -15,6 +15,7 @@ import pytest
 
 from hubbub.client import Answer, Client, Registry
 from hubbub.client.facts import read_facts
+from hubbub.client.identity import cohort_of
 from hubbub.client.memos import Memo
 from hubbub.client.respond import permanent_response
 from hubbub.protocol.bloom import string_mask
@@ -76,7 +77,7 @@ def a_year_of_reports(directory, seed: int) -> tuple[int, int, int, list[int]]:
         number = read_facts(db).number
         rows = db.execute("SELECT memo FROM memos").fetchall()
     client.close()
-    cohort = number % PAGE.shape.num_cohorts
+    cohort = cohort_of(number, PAGE.shape.num_cohorts)
     memo = int.from_bytes(rows[0][0], "little") if rows else 0
     reports = [bits for body in bodies for block in unpack(body, by_short_hash([PAGE])).blocks for _, bits in block]
     assert len(reports) == YEAR

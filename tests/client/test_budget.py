@@ -17,9 +17,12 @@ from pathlib import Path
 
 import pytest
 
+from hubbub.client import Registry
 from hubbub.protocol.report import Batch, by_short_hash
 from hubbub.protocol.wire import unpack
 from tests.client.careless_app import registries
+from tests.client.install import Install
+from tests.client.registries import metric, source
 
 METRICS = {metric.metric_hash: metric for registry in registries() for metric in registry}
 DEATHS = 3
@@ -98,3 +101,17 @@ def test_no_life_spends_more_than_its_budget(tmp_path: Path) -> None:
 @pytest.mark.proof
 def test_ten_thousand_calls_spend_no_more_than_the_budget(tmp_path: Path, figure) -> None:
     figure("budget", check(tmp_path, calls=10_000))
+
+
+def test_what_cohorts_show_adds_up_over_all_releases(install: Install) -> None:
+    """A metric that would tell more installs apart than was agreed to is not asked, whenever the others were."""
+    limit = "max_identifying_bits = 3\n"
+    pages = limit + source(metric("page", "string", num_cohorts=8))
+    sizes = metric("size", "histogram", edges="[0, 1, 2, 3, 4, 5]", buckets_per_report=1)
+    for text, groups in ((pages, 8), (limit + source(sizes, metric("dark_theme")), 8), (source(sizes), 12)):
+        client = install.agreed(Registry.parse(text))
+        for name in client.registry.metrics:
+            client.record(name, {"page": "x", "size": 3, "dark_theme": True}[name])
+        assert client.status().groups == groups
+        client.close()
+    assert client.status().counts["not_asked"] == 1  # size, in the second release

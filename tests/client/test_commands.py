@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hubbub.client.identity import cohort_of
 from tests.client.answering_server import Answer
 from tests.client.install import Install
 from tests.client.processes import hubbub
@@ -308,7 +309,7 @@ def test_peek_at_an_install_shows_its_own_cohort_and_memo(lived: Install) -> Non
     first, second = (as_json(lived, "peek", "page", "example.org") for _ in range(2))
     assert first["memo_kept"]
     assert first["memo"] == second["memo"]
-    assert first["cohort"] == number % ASKS["page"].shape.num_cohorts
+    assert first["cohort"] == cohort_of(number, ASKS["page"].shape.num_cohorts)
     assert not as_json(lived, "peek", "page", "elsewhere.org")["memo_kept"]
     assert (lived.directory / "state.db").read_bytes() == before
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -35,44 +36,86 @@ def copy(install: Install, to: Path) -> None:
     shutil.copytree(install.directory, to)
 
 
-def test_a_copied_state_is_set_aside_and_what_it_spent_is_carried_over(install: Install, tmp_path: Path) -> None:
+def test_a_copied_state_asks_again_drops_what_waits_and_keeps_what_it_spent(install: Install, tmp_path: Path) -> None:
     spent = a_past(install)
     copy(install, tmp_path / "copy")
     client = install.client(state_dir=tmp_path / "copy")
     status = client.status()
     assert (status.mode, status.rule) == ("local", "nobody has been asked yet")
-    assert status.set_aside == (str(tmp_path / "copy" / "state.copied-1.db"),)
     assert status.epsilon_spent == spent
     assert status.batches_waiting == status.reports_in_the_making == 0
 
 
-def test_a_copied_state_has_no_budget_that_its_origin_had_spent(install: Install, tmp_path: Path) -> None:
+def test_a_copied_state_goes_on_with_the_memos_of_its_origin_and_spends_nothing(
+    install: Install, tmp_path: Path
+) -> None:
     a_past(install)
     copy(install, tmp_path / "copy")
-    sent = len(install.server.bodies)
     client = install.client(state_dir=tmp_path / "copy")
     client.consent(True)
-    for _ in range(3):
+    for value in (True, False, True):
         install.days(1)
-        client.record("theme", True)
+        client.record("theme", value)
         client.flush()
-    assert len(install.server.bodies) == sent
     assert client.status().epsilon_spent == pytest.approx(6)
+    assert memos(tmp_path / "copy") == memos(install.directory)
+
+
+def test_the_no_of_a_copied_state_stays_a_no(install: Install, tmp_path: Path) -> None:
+    client = install.agreed()
+    client.consent(False)
+    client.close()
+    copy(install, tmp_path / "copy")
+    assert install.client(state_dir=tmp_path / "copy").status().rule == "you declined"
+
+
+def memos(directory: Path) -> set[tuple[bytes, bytes]]:
+    with closing(sqlite3.connect(directory / "state.db")) as db:
+        return set(db.execute("SELECT fingerprint, memo FROM memos"))
+
+
+PAGES = [metric("page", "string", max_values=4, epsilon_permanent=1)]
+
+
+def lived_again(install: Install, directory: Path, times: int) -> set[tuple[bytes, bytes]]:
+    """All memos that a state ever drew which was put back, again and again, to how it was before its first answer."""
+    client = install.agreed(registry(*PAGES, lifetime=4))
+    client.close()
+    drawn = set()
+    for life in range(times):
+        shutil.copytree(install.directory, directory / f"restored-{life}")
+        client = install.client(state_dir=directory / f"restored-{life}")
+        client.consent(True)
+        for number in range(4):
+            install.days(1)
+            client.record("page", f"page {number}")
+        client.close()
+        drawn |= memos(directory / f"restored-{life}")
+    return drawn
+
+
+def test_a_state_that_is_restored_again_and_again_spends_its_budget_once(install: Install, tmp_path: Path) -> None:
+    """Five lives from one backup, four answers each of epsilon 1: four memos in all, so 4 of a limit of 4."""
+    assert len(lived_again(install, tmp_path, 5)) == 4
+
+
+def test_without_a_key_five_restored_lives_would_spend_twenty(install: Install, tmp_path: Path, environment) -> None:
+    environment.setattr("hubbub.client.respond.RandomDraws.of_a_memo", lambda draws, random: draws)  # as it was
+    assert len(lived_again(install, tmp_path, 5)) == 20
 
 
 def test_a_copied_state_keeps_the_smallest_lifetime_budget(install: Install, tmp_path: Path) -> None:
     a_past(install)
     copy(install, tmp_path / "copy")
-    more = registry(metric("theme", max_values=1), metric("beta", max_values=1), lifetime=1000)
-    client = install.client(more, state_dir=tmp_path / "copy")
+    client = install.client(registry(metric("gamma"), lifetime=1000), state_dir=tmp_path / "copy")
     client.consent(True)
     assert client.status().lifetime_epsilon == 6.5
     install.days(1)
-    client.record("theme", True)
-    assert client.status().counts == {"not_asked": 1}
+    client.record("gamma", True)
+    assert client.status().counts["not_asked"] == 1
 
 
-def test_copies_of_copies_add_up_what_was_spent(install: Install, tmp_path: Path) -> None:
+def test_copies_of_copies_spend_nothing_more(install: Install, tmp_path: Path) -> None:
     a_past(install, lifetime=100)
     for number in range(3):
         copy(install, tmp_path / f"copy {number}")
@@ -81,7 +124,7 @@ def test_copies_of_copies_add_up_what_was_spent(install: Install, tmp_path: Path
         client.record("theme", True)
         install.days(1)
         client.flush()
-        assert client.status().epsilon_spent == pytest.approx(6 * (number + 2))
+        assert client.status().epsilon_spent == pytest.approx(6)
         client.close()
 
 
@@ -97,7 +140,7 @@ def test_a_copy_made_while_the_app_runs_is_one_too(install: Install, tmp_path: P
 def test_a_state_from_another_machine_is_a_copy(install: Install, environment: pytest.MonkeyPatch) -> None:
     a_past(install)
     environment.setattr("hubbub.client.state.machine_id", lambda: "another machine")
-    assert len(install.client().status().set_aside) == 1
+    assert install.client().status().rule == "nobody has been asked yet"
 
 
 def test_the_origin_of_a_copy_goes_on_as_before(install: Install, tmp_path: Path) -> None:

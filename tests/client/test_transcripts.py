@@ -16,6 +16,7 @@ from hubbub.client.identity import Identity
 from hubbub.client.memos import Memo, _fingerprint
 from hubbub.client.recorder import _Session
 from hubbub.client.respond import permanent_response
+from hubbub.protocol.epsilon import log_above
 from tests.client.transcripts import Epoch, law_of, worst_odds
 from tests.registry_head import head
 
@@ -80,6 +81,38 @@ def test_without_hold_a_change_can_be_seen() -> None:
     laws = {h: law_of([reg], as_epochs("theme", h)) for h in [(True, None, True), (True, True, True)]}
     with pytest.raises(AssertionError, match="told apart for certain"):
         worst_odds(laws, any_two)
+
+
+HISTOGRAM = f'kind = "histogram"\nedges = [0, 1, 2, 3]\nbuckets_per_report = 1\n{CLEAR}max_values = 2'
+
+
+def test_a_histogram_is_compared_by_the_bucket_that_is_asked_about() -> None:
+    """This install is asked about the first of three buckets. Histories whose asked part changes together stay under
+    the bound, which is reached; by how far an answer moved (from 1.5 to 2.5 leaves the asked part as it is, from 0.5 to
+    1.5 does not) they are told apart, as the label says."""
+    reg = registry(size=HISTOGRAM)
+    laws = {h: law_of([reg], as_epochs("size", h)) for h in histories([0.5, 1.5, 2.5], 3)}
+    parts = {h: tuple(reg["size"].shape.encode(value, 0).mask for value in h) for h in laws}
+    assert worst_odds(laws, lambda a, b: pattern(parts[a]) == pattern(parts[b])) == bound(reg, "size", 2)
+    with pytest.raises(AssertionError, match="told apart for certain"):
+        worst_odds(laws, same_pattern)
+    assert reg["size"].shape.asks_part
+
+
+def test_with_hold_an_answer_that_never_changes_is_bounded_by_the_lifetime_and_by_nothing_less() -> None:
+    """Constant yes against constant no, three periods: epsilon_permanent is passed, the label's bound met."""
+    reg = registry(theme=f'kind = "flag"\n{CLEAR}max_values = 3\nhold = 1')
+    laws = {h: law_of([reg], as_epochs("theme", h)) for h in [(True,) * 3, (None,) * 3]}
+    assert worst_odds(laws, any_two) == bound(reg, "theme", 3) > bound(reg, "theme", 1)
+    assert reg["theme"].epsilon_same_answer == 3 * reg["theme"].epsilon_permanent
+
+
+def test_one_more_message_after_a_year_tells_as_much_of_a_change_as_the_label_says() -> None:
+    """To one who knows both memos from the past, the next report is one of two draws of the instantaneous channel."""
+    metric = registry(theme=f'kind = "flag"\n{NOISY}max_values = 2')["theme"]
+    q, p = metric.noise.instantaneous.probabilities
+    worst = max(q / p, (1 - p) / (1 - q))
+    assert log_above(worst) == metric.epsilon_one_more
 
 
 def test_with_hold_any_two_histories_stay_under_periods_times_epsilon_permanent() -> None:

@@ -77,6 +77,9 @@ class EveryDraw:
         choice = self._choose([Fraction(truth, UNITS)] + [Fraction(other, UNITS)] * (width - 1))
         return UNITS - 1 if choice == 0 else other * (choice - 1)
 
+    def of_a_memo(self, random: Callable[[int], bytes]) -> EveryDraw:
+        return self  # every outcome, whatever the key would make of it
+
     def digits(self, units: Units, width: int, sent: int) -> bytes:
         # The extreme numbers, all digits 0 and all digits 1, give a position its two outcomes (or one, if it is
         # certain); which gives which is asked of the code itself.

@@ -23,7 +23,7 @@ SHELLS = ("console", "sh", "shell", "bash")
 DATA = ("toml", "json", "text", "ini", "html", "yaml", "csv", "diff")
 _PROGRAMS = (
     "hubbub make python python3 pip pytest curl git cd mkdir cp mv rm cat ls head export docker systemctl sudo nginx "
-    "apt-get echo printf seq sqlite3 jupyter"
+    "kubectl apt-get echo printf seq sqlite3 jupyter"
 )
 PROGRAMS = frozenset(_PROGRAMS.split())
 """What a line of a plain block begins with if it is a command. A list, because what is installed differs by machine."""

@@ -37,6 +37,7 @@ NOT_RUN = [
     *_because("tests/simulations/demo/test_demo.py runs it with a smaller crowd", r"hubbub demo\b"),
     *_because("needs a system manager and root", r"(sudo )?systemctl\b", r"sudo \w+"),
     *_because("needs a Docker daemon", r"docker\b"),
+    *_because("needs a cluster", r"kubectl\b"),
     *_because("it would open an editor in a browser", r"jupyter\b"),
     *_because("minutes; it has tests of its own", r"make (bench|mutants|pictures)\b", r"hubbub experiments (?!--list)"),
 ]

@@ -18,7 +18,13 @@ CHANGES = [
     ("flag", {"keep_reports": "true"}, {}, "it: only counts are kept, before every message", False),
     ("flag", {"retention": '"1y"'}, {"retention": '"18m"'}, "it: kept for 18 months, before 1 year", True),
     ("flag", {}, {"retention": '"90d"'}, "it: kept for 90 days, before 2 years", False),
-    ("flag", {}, {"hold": "4"}, "it: each answer is repeated for 4 weeks, whatever changes meanwhile", False),
+    (
+        "flag",
+        {},
+        {"hold": "4"},
+        "it: an answer is drawn anew after every 4 weeks, even one that never changes, and kept in between",
+        True,
+    ),
     ("flag", {"hold": "4"}, {"hold": "8"}, "it: each answer is repeated for 8 weeks, before for 4 weeks", False),
     ("flag", {"hold": "4"}, {"hold": "1"}, "it: each answer is repeated for one week, before for 4 weeks", True),
     (
@@ -30,6 +36,13 @@ CHANGES = [
     ),
     ("flag", {}, {"lifetime_epsilon": "70"}, "the limit for a lifetime rises to epsilon 70, before 60", True),
     ("flag", {}, {"lifetime_epsilon": "50"}, "the limit for a lifetime falls to epsilon 50, before 60", False),
+    (
+        "flag",
+        {},
+        {"max_identifying_bits": "13"},
+        "a message may show up to 13 bits of which install it comes from, before 12",
+        True,
+    ),
     ("flag", {}, {"app": '"org.other"'}, "this is another app, org.other, before org.example", True),
     ("flag", {}, {"why": '"To sell"'}, 'it: another purpose: "To sell", before "To learn"', True),
     ("flag", {}, {"owner": '"them@example.org"'}, "it: asked by them@example.org, before by us@example.org", True),

@@ -18,7 +18,8 @@ from hubbub.protocol.channel import BitChannel, Noise
 from hubbub.protocol.epsilon import log_above, show
 from hubbub.protocol.fields import readers_of
 from hubbub.protocol.kinds import KINDS, Choice, Flag, Mean, String, shape_class
-from hubbub.protocol.label import cohort_bits
+from hubbub.protocol.label import facts, show_bits
+from hubbub.protocol.linking import num_groups
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
 from hubbub.protocol.refusal import STATUS
@@ -65,7 +66,7 @@ def test_every_key_of_every_kind_is_explained(kind: str) -> None:
 def test_every_key_of_a_metric_is_explained() -> None:
     assert explained("Every metric") == {"kind", *reader._TERMS}
     assert explained("The noise") == set(reader._NOISE)
-    assert explained("The registry") == set(reader._REQUIRED)
+    assert explained("The registry") == set(reader._TOP)
 
 
 def test_the_example_uses_every_kind_and_says_what_it_adds_up_to() -> None:
@@ -187,6 +188,9 @@ def test_the_table_of_hashes_is_right() -> None:
 
 
 def test_the_other_numbers_of_the_privacy_model_are_right() -> None:
-    bits = cohort_bits(Registry.load(ROOT / "examples" / "metrics.toml"))
-    assert f"one of {round(2**bits)} groups, {bits:.2f} bits" in PRIVACY_MODEL.replace("\n  ", " ")
+    example = Registry.load(ROOT / "examples" / "metrics.toml")
+    text = PRIVACY_MODEL.replace("\n  ", " ")
+    assert f"one of {num_groups(example.cohorts)} groups, {show_bits(example.cohorts)} bits" in text
+    found = facts(example)["found_again_among_1000"]
+    assert f"a crowd of 1,000 with the same answers {100 * found:.0f} times in 100" in text
     assert f'"{100 / (1 + exp(-1)) + 0.05:.1f} % sure"' in PRIVACY_MODEL

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.protocol.epsilon import show
-from hubbub.protocol.label import WIDTH, cohort_bits, facts, unprotected_of, words, words_of
+from hubbub.protocol.label import WIDTH, facts, show_bits, unprotected_of, words, words_of
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.registry import Registry
 from tests.protocol.toml import SHAPES, registry
@@ -60,7 +60,7 @@ def test_no_line_is_wider_than_a_terminal(kind: str) -> None:
 
 
 def test_how_sure_one_can_become_is_rounded_up_and_never_to_certainty() -> None:
-    for epsilon in (1, 2, 5, 8, 16):
+    for epsilon in (1, 2, 5, 8, 11):
         told = row(words(registry(epsilon_one_report=str(epsilon), epsilon_permanent="16")), "tells")
         percent = Fraction(told.split("at most ")[1].split(" %")[0])
         exact = 100 / (1 + exp(-epsilon))
@@ -82,15 +82,20 @@ def test_a_rare_lie_is_not_called_impossible() -> None:
         (
             "flag",
             {},
-            "At most 2 different answers are ever given; then old ones are repeated. Together: epsilon 4 about what "
-            "you answered. That your answer changed, and when, can be seen.",
+            "At most 2 different answers are ever given; then old ones are repeated. All together: at most "
+            "98.3 % sure (epsilon 4) about what you answered. That your answer changed, and when, can be seen.",
         ),
-        ("flag", {"max_values": "1"}, "Your first answer is repeated for ever. Together: epsilon 2."),
+        (
+            "flag",
+            {"max_values": "1"},
+            "Your first answer is repeated for ever, whatever you change. All together: at most 88.1 % sure (epsilon "
+            "2).",
+        ),
         (
             "flag",
             {"hold": "4"},
-            "Each answer is repeated for 4 weeks, whatever you change, and at most 2 are ever given. Together: "
-            "epsilon 4, whatever you did and when.",
+            "Each answer is repeated for 4 weeks, whatever you change, and at most 2 are ever given. All "
+            "together: at most 98.3 % sure (epsilon 4), whatever you did and when.",
         ),
         (
             "flag",
@@ -136,9 +141,11 @@ def test_groups_and_resemblance_are_told_only_where_there_are_any() -> None:
 
 
 def test_cohorts_of_several_metrics_count_once() -> None:
-    """One number, seen modulo 128, 5 and 4: what is learnt is that number modulo 640."""
-    assert 2 ** cohort_bits(Registry.load(EXAMPLE)) == pytest.approx(640)
-    assert cohort_bits(registry("flag")) == 0
+    """Cut into 128, 5 and 4 pieces, a line has 127 + 4 cuts: those in four are among those in 128."""
+    assert "one of 132 groups, drawn by lot, and its messages show which (7.05 bits)" in " ".join(
+        words(Registry.load(EXAMPLE)).split()
+    )
+    assert show_bits(registry("flag").cohorts) == "0.00"
 
 
 @pytest.mark.parametrize("metric", list(Registry.load(EXAMPLE)), ids=lambda metric: metric.name)
@@ -153,3 +160,28 @@ def test_what_a_definition_alone_says_stands_in_the_label_of_its_registry(metric
     assert all(sentence in bare for sentence in said[:2])
     assert ("groups, drawn by lot" in " ".join(said)) == (metric.shape.num_cohorts > 1)
     assert any("changed, and when" in sentence for sentence in said) == (metric.every != "once")
+
+
+def test_hold_says_what_it_costs_an_answer_that_never_changes() -> None:
+    told = row(words(registry("range", hold="13", max_values="8")), "but")
+    assert told == (
+        "An answer is drawn anew for every 13 weeks, 8 times in all, even if it never changes: after all of them at "
+        "most practically 100 % sure (epsilon 16)."
+    )
+    assert row(words(registry("range", max_values="8")), "but") == ""
+
+
+@pytest.mark.parametrize(("kind", "part"), [("flag", 0), ("choice", 0), ("string", 0), ("mean", 1), ("range", 1)])
+def test_a_question_answered_in_part_is_said_to_be(kind: str, part: int) -> None:
+    told = row(words(registry(kind)), "a change")
+    assert told.startswith("Your device answers one randomly chosen part of this question; an observer") == bool(part)
+    assert "After a year of messages, one more can make an observer up to" in told
+    assert row(words(registry(kind, hold="2")), "a change") == row(words(registry(kind, max_values="1")), "a change")
+
+
+def test_what_earlier_releases_set_aside_is_counted() -> None:
+    asks = registry(lifetime_epsilon="6")
+    assert "Earlier releases" not in words(asks)
+    told = " ".join(words(asks, before=Fraction(1)).split())
+    assert "With them, everything comes to at most 99.4 % sure (epsilon 5)." in told
+    assert "(epsilon 6)." in " ".join(words(asks, before=Fraction(3)).split())  # the device's limit

@@ -92,6 +92,7 @@ def test_epsilons_add_up_over_a_batch_and_over_a_life() -> None:
 def test_which_histories_the_lifetime_bound_compares_is_known() -> None:
     assert not registry()["it"].whole_history
     assert registry(hold="4")["it"].whole_history
+    assert registry(max_values="1")["it"].whole_history
     assert registry(every='"once"', max_values="1")["it"].whole_history
 
 
@@ -176,7 +177,8 @@ def test_a_metric_is_named_like_a_variable() -> None:
         ("", "metrics is missing"),
         (
             "colour = 1\n[metrics]\nit = 3",
-            "colour is not a key that is known here; known keys are app, lifetime_epsilon, metrics, recipient",
+            "colour is not a key that is known here; known keys are app, lifetime_epsilon, max_identifying_bits, "
+            "metrics, recipient",
         ),
     ],
 )
@@ -258,7 +260,8 @@ max_values = 1
     problems = [problem.removeprefix(f"{path}: ") for problem in caught.value.problems]
     assert sorted(problems) == sorted(
         [
-            "color is not a key that is known here; known keys are app, lifetime_epsilon, metrics, recipient",
+            "color is not a key that is known here; known keys are app, lifetime_epsilon, max_identifying_bits, "
+            "metrics, recipient",
             "app must match [a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?, got 'No'",
             "recipient.colour is not a key that is known here; known keys are name, url",
             "recipient.name must not be empty",

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 
-HEAD = {
+HEAD: dict[str, str | None] = {
     "app": '"org.example"',
     "recipient": '{ name = "Us", url = "https://t.example.org" }',
     "lifetime_epsilon": "60",
+    "max_identifying_bits": None,
 }
 TERMS = {
     "why": '"To learn"',

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 
 from hubbub.client.facts import Facts, put
+from hubbub.protocol.linking import at_most
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
 
@@ -20,7 +21,8 @@ def reserve(db: sqlite3.Connection, facts: Facts, registry: Registry) -> None:
     """Set slots aside for every metric that has none yet. One that finds no room is not asked on this install.
 
     Metrics are served in the order of the registry, all slots or none, so what is left out depends on the registries
-    this install has seen and on nothing else. The smallest lifetime budget ever seen counts.
+    this install has seen and on nothing else. The smallest lifetime budget ever seen counts, and the cohorts of every
+    metric ever asked, because an observer adds up what one line shows.
     """
     limit = int(registry.lifetime_epsilon * MICRO)
     if facts.lifetime is not None:
@@ -28,12 +30,28 @@ def reserve(db: sqlite3.Connection, facts: Facts, registry: Registry) -> None:
     put(db, "reserved_for", registry.mark)
     put(db, "lifetime", limit)
     room = limit - reserved_micro(db, facts)
+    shown = cohorts_shown(facts)
     for metric in registry:
         wanted = metric.max_values - slots_reserved(db, metric)
         micro = int(metric.epsilon_permanent * MICRO)
-        if wanted > 0 and wanted * micro <= room:
+        cohorts = shown | {metric.shape.num_cohorts}
+        if wanted > 0 and wanted * micro <= room and at_most(registry.max_identifying_bits, cohorts):
             room -= wanted * micro
+            shown = cohorts
             db.execute("INSERT OR REPLACE INTO ledger VALUES (?, ?, ?)", (metric.metric_hash, metric.max_values, micro))
+    put(db, "cohorts", " ".join(map(str, sorted(shown))))
+
+
+def beyond_micro(db: sqlite3.Connection, facts: Facts, registry: Registry) -> int:
+    """What questions that this registry does not ask have set aside or spent here, in millionths of epsilon."""
+    ours = {metric.metric_hash for metric in registry}
+    rows = db.execute("SELECT metric_hash, slots * micro_epsilon FROM ledger").fetchall()
+    return sum(int(micro) for metric_hash, micro in rows if metric_hash not in ours) + facts.carried
+
+
+def cohorts_shown(facts: Facts) -> frozenset[int]:
+    """The numbers of cohorts of every metric ever asked here: what messages have shown in clear."""
+    return frozenset(map(int, facts.cohorts.split()))
 
 
 def free_slot(db: sqlite3.Connection, metric: Metric) -> int | None:

@@ -66,6 +66,8 @@ def run_status(arguments: Namespace) -> int:
     print(f"  state           {status.state_directory}")
     limit = ", no limit known yet" if status.lifetime_epsilon is None else f" of at most {status.lifetime_epsilon:g}"
     print(f"  epsilon spent   {status.epsilon_spent:g}{limit}")
+    if status.groups > 1:
+        print(f"  group           one of {status.groups:,}, which messages show")
     print(f"  in the making   {status.reports_in_the_making} reports of epochs that are not over")
     when = "" if status.next_send is None else f", to be sent from {_moment(status.next_send)}"
     print(f"  waiting         {status.reports_waiting} reports in {status.batches_waiting} messages{when}")
@@ -160,11 +162,12 @@ def run_on(arguments: Namespace) -> int:
             raise Invalid(["--metrics must be given: nothing is known yet of what this app asks, so see it first"])
         if arguments.app and registry.app != arguments.app:
             raise Invalid([f"--metrics must be of the app {arguments.app!r}, got {registry.app!r}"])
+        before = control.set_aside_before(state, registry)
         control.say_yes(state, registry, time.time())
     status = _status(arguments)
     ends = "Reporting starts with the next day, week or month. `hubbub off` ends it, `hubbub forget` wipes it."
     but = f"You agreed, but here it stays {status.mode}, because {status.rule}."
-    return _done(arguments, f"{words(registry)}\n\n{f'On. {ends}' if status.mode == 'on' else but}")
+    return _done(arguments, f"{words(registry, before)}\n\n{f'On. {ends}' if status.mode == 'on' else but}")
 
 
 def add_off(parser: ArgumentParser) -> None:

@@ -9,11 +9,12 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
 
 from hubbub.client import outbox
-from hubbub.client.budget import MICRO, reserved_micro, spent_micro
+from hubbub.client.budget import MICRO, beyond_micro, cohorts_shown, reserved_micro, spent_micro
 from hubbub.client.consent import Decision, Mode, decisions, lapsed, most_restrictive
 from hubbub.client.facts import CountName, put, read_counts, read_facts
 from hubbub.client.recorder import discard_unsent, in_the_making
@@ -21,6 +22,7 @@ from hubbub.client.respond import Draws, instantaneous_response, permanent_respo
 from hubbub.client.state import INSISTENCE, State
 from hubbub.protocol.cadence import epoch_of, epoch_text
 from hubbub.protocol.encoding import ABSENT
+from hubbub.protocol.linking import num_groups
 from hubbub.protocol.registry import Registry
 
 
@@ -43,6 +45,8 @@ class Status(NamedTuple):
     """What all slots that are set aside would come to, with what was spent by earlier lives."""
     lifetime_epsilon: float | None = None
     """The most that will ever be spent here: the smallest budget that any registry had. None: none was seen yet."""
+    groups: int = 1
+    """How many groups of installs the messages of all releases so far tell apart; this install is in one of them."""
     reports_in_the_making: int = 0
     """Reports of epochs that are not over."""
     batches_waiting: int = 0
@@ -56,7 +60,7 @@ class Status(NamedTuple):
     counts: Mapping[str, int] = MappingProxyType({})
     """What became of records and messages since the last `forget`, by name: `made`, `sent`, `dropped_busy`, ..."""
     set_aside: tuple[str, ...] = ()
-    """Files that were found corrupt, or copied from elsewhere, and are no longer used."""
+    """Files that were found corrupt and are no longer used."""
     test: str = ""
     """Why what is sent is a test and no real telemetry; empty if it is real. Only a client knows where it sends."""
 
@@ -152,6 +156,14 @@ def agreed_registry(state: State) -> Registry | None:
     return Registry.parse(source) if source else None
 
 
+def set_aside_before(state: State, registry: Registry) -> Fraction:
+    """The epsilon that other questions than these have set aside or spent on this install, whenever they were asked."""
+    if not state.exists():
+        return Fraction(0)
+    with state.transaction() as db:
+        return Fraction(beyond_micro(db, read_facts(db), registry), MICRO)
+
+
 def describe(
     state: State,
     decision: Decision,
@@ -174,7 +186,7 @@ def describe(
 
 def _set_aside(state: State) -> tuple[str, ...]:
     try:
-        return tuple(path for why in ("copied", "corrupt") for path in state.set_aside(why))
+        return tuple(state.set_aside())
     except OSError:  # the directory cannot be listed just now
         return ()
 
@@ -186,6 +198,7 @@ def _with_numbers(status: Status, db: sqlite3.Connection) -> Status:
         epsilon_spent=spent_micro(db, facts) / MICRO,
         epsilon_set_aside=reserved_micro(db, facts) / MICRO,
         lifetime_epsilon=None if facts.lifetime is None else facts.lifetime / MICRO,
+        groups=num_groups(cohorts_shown(facts)),
         reports_in_the_making=len(in_the_making(db)),
         batches_waiting=messages,
         reports_waiting=reports,

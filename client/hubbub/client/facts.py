@@ -23,6 +23,7 @@ FactName = Literal[
     "reserved_for",
     "lifetime",
     "carried",
+    "cohorts",
     "failures",
     "retry_at",
 ]
@@ -52,6 +53,8 @@ class Facts:
         """The smallest lifetime budget ever seen, in millionths of epsilon."""
         self.carried: int = stored.get("carried", 0)
         """What earlier lives of this state have spent, in millionths of epsilon."""
+        self.cohorts: str = stored.get("cohorts", "")
+        """Into how many cohorts the metrics ever asked here divide installs, with spaces between."""
         self.failures: int = stored.get("failures", 0)
         """Attempts to send that have failed since the last that did not."""
         self.retry_at: float = stored.get("retry_at", 0.0)

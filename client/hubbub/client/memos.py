@@ -1,7 +1,8 @@
 """Answers already given: find the memo of a mask, or draw it. Everything here runs inside a caller's transaction.
 
-An answer is drawn once and kept for life: answering afresh each time would let the noise be averaged away. It is found
-again by a keyed fingerprint, so the file shows neither the value nor its mask. A mask beyond the last slot of its
+An answer is drawn once and kept for life: answering afresh each time would let the noise be averaged away. Its chance
+comes from the install's key, so that a state that was restored from a backup, or copied, draws the same again. It is
+found by a keyed fingerprint, so the file shows neither the value nor its mask. A mask beyond the last slot of its
 metric's budget is answered from an old slot.
 """
 
@@ -38,7 +39,9 @@ def find_or_draw(db: sqlite3.Connection, who: Identity, metric: Metric, mask: in
         return Memo(known)
     slot = free_slot(db, metric)
     if slot is not None:
-        memo = permanent_response(metric, mask, cohort, draws)
+        # The mask too, because with `hold` the fingerprint does not have it: two masks never share their chance.
+        what = mask.to_bytes(metric.vector_bytes(cohort), "little")
+        memo = permanent_response(metric, mask, cohort, draws.of_a_memo(who.chance(fingerprint + what)))
         row = (fingerprint, metric.metric_hash, slot, memo.to_bytes(metric.vector_bytes(cohort), "little"))
         db.execute("INSERT INTO memos VALUES (?, ?, ?, ?)", row)
         return Memo(memo)

@@ -30,6 +30,9 @@ class Draws(Protocol):
         """A number of 24 bits for each of `width` positions, which hold `sent`: ceil(width / 8) bytes with a digit of
         every position, the least significant digits first."""
 
+    def of_a_memo(self, random: Random) -> Draws:
+        """The draws of one memo, from bytes that are the same whenever this memo is drawn."""
+
 
 class RandomDraws:
     """Draws from random bytes: as many, in the same order, whatever is sent and whatever comes of it."""
@@ -44,6 +47,9 @@ class RandomDraws:
 
     def digits(self, units: Units, width: int, sent: int) -> bytes:
         return self._random(PRECISION * ((width + 7) // 8))
+
+    def of_a_memo(self, random: Random) -> RandomDraws:
+        return RandomDraws(random)
 
 
 class Response(NamedTuple):

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os.path import exists, join
 
-from hubbub.client.budget import spent_micro
 from hubbub.client.facts import put, read_facts
 from hubbub.client.state_dir import machine_id
 from hubbub.protocol.blake2 import blake2b
@@ -79,15 +78,17 @@ class State:
 
     def exists(self) -> bool:
         """Whether there is anything to open. A file set aside as corrupt counts: what it spent is unknown."""
-        return exists(self.path) or bool(self.set_aside("corrupt"))
+        return exists(self.path) or bool(self.set_aside())
 
-    def set_aside(self, why: str) -> list[str]:
-        """Earlier files that were found corrupt, or copied from elsewhere."""
+    def set_aside(self) -> list[str]:
+        """Earlier files that were found corrupt."""
         try:
             names = sorted(os.listdir(self.directory))
         except (FileNotFoundError, NotADirectoryError, PermissionError):  # opening the file will say so
             return []
-        return [join(self.directory, name) for name in names if name.startswith(f"state.{why}-") and name[-3:] == ".db"]
+        return [
+            join(self.directory, name) for name in names if name.startswith("state.corrupt-") and name[-3:] == ".db"
+        ]
 
     @contextmanager
     def transaction(self, durable: bool = False, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
@@ -134,17 +135,13 @@ class State:
             db.execute(f"DELETE FROM {table}")  # noqa: S608  the names are those of _TABLES
 
     def shred(self) -> None:
-        """Make deleted rows unrecoverable from the file. (They are overwritten when deleted; this empties the log.)
-        Files that were copied from elsewhere hold an identity and memos too, so they go as well."""
+        """Make deleted rows unrecoverable from the file. (They are overwritten when deleted; this empties the log.)"""
         with self._lock, self._errors_in_words():
             db = self._open()
             db.execute("VACUUM")
             (busy, *_) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
                 raise Busy
-            for path in self.set_aside("copied"):
-                with suppress(FileNotFoundError):
-                    os.unlink(path)
 
     def close(self) -> None:
         with self._lock:
@@ -160,7 +157,7 @@ class State:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            corrupt = self.set_aside("corrupt")
+            corrupt = self.set_aside()
             if corrupt:
                 raise Unusable(
                     f"the state was found corrupt and set aside as {corrupt[-1]}; nothing is sent, because what was "
@@ -185,7 +182,7 @@ class State:
                     "to start anew"
                 )
             if read_facts(db).home != _home(self.path):
-                db = self._leave_copy_behind(db)
+                _go_on_as_a_copy(db, _home(self.path))
         except BaseException:
             db.close()
             raise
@@ -200,7 +197,7 @@ class State:
         finally:
             os.unlink(beside)
 
-    def _make_beside(self, carried: int = 0, lifetime: int | None = None) -> str:
+    def _make_beside(self) -> str:
         """A new file, to be put into its place whole: an empty one there is never just being made, but was lost."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         if os.name == "posix":
@@ -214,9 +211,6 @@ class State:
             for statement in _TABLES.split(";"):
                 db.execute(statement)
             put(db, "home", _home(beside))
-            put(db, "carried", carried)
-            if lifetime is not None:
-                put(db, "lifetime", lifetime)
             db.execute(f"PRAGMA user_version = {SCHEMA}")
             db.execute("COMMIT")
         except BaseException:
@@ -226,29 +220,14 @@ class State:
             db.close()
         return beside
 
-    def _leave_copy_behind(self, db: sqlite3.Connection) -> sqlite3.Connection:
-        """A copied file would report as somebody else, with their memos: start anew, with what it had spent."""
-        facts = read_facts(db)
-        beside = self._make_beside(spent_micro(db, facts), facts.lifetime)
-        try:
-            db.execute("PRAGMA journal_mode = DELETE")  # folds the log into the file, so that one file is the whole
-            db.close()
-            os.link(self.path, self._free_name("copied"))
-            # At once: no other process ever finds nothing here, and starts with nothing spent.
-            os.replace(beside, self.path)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(beside)
-        return _connect(self.path)
-
-    def _free_name(self, why: str) -> str:
+    def _free_name(self) -> str:
         number = 1
-        while exists(aside := join(self.directory, f"state.{why}-{number}.db")):
+        while exists(aside := join(self.directory, f"state.corrupt-{number}.db")):
             number += 1
         return aside
 
     def _set_corrupt_aside(self) -> str:
-        aside = self._free_name("corrupt")
+        aside = self._free_name()
         os.rename(self.path, aside)
         for suffix in ("-wal", "-shm"):
             if exists(self.path + suffix):
@@ -293,6 +272,24 @@ def _connect(path: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _go_on_as_a_copy(db: sqlite3.Connection, home: bytes) -> None:
+    """A copied or restored file goes on with its key: the memos it draws are those its origin has drawn or would draw,
+    so nothing is spent twice. What waits is dropped, because the same id from two places would link them; no epoch is
+    answered twice; and a yes is asked for again, because a copy may be somebody else's."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        if read_facts(db).home != home:  # another process may have been faster
+            db.execute("DELETE FROM outbox")
+            db.execute("DELETE FROM reports")
+            db.execute("UPDATE epochs SET sealed = 1")
+            db.execute("DELETE FROM meta WHERE name = 'answer' AND value = 'yes'")
+            put(db, "home", home)
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
 
 
 def _home(path: str) -> bytes:

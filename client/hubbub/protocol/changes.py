@@ -46,6 +46,10 @@ def _changes(old: Registry, new: Registry) -> Iterator[Change]:
         limits = f"to epsilon {show(new.lifetime_epsilon)}, before {show(old.lifetime_epsilon)}"
         # An install keeps the smallest limit it has ever seen, so a raised one binds new installs only.
         yield Change("", f"the limit for a lifetime {'rises' if raised else 'falls'} {limits}", raised)
+    if old.max_identifying_bits != new.max_identifying_bits:
+        raised = new.max_identifying_bits > old.max_identifying_bits
+        limits = f"{new.max_identifying_bits} bits of which install it comes from, before {old.max_identifying_bits}"
+        yield Change("", f"a message may show up to {limits}", raised)
     for name, metric in new.metrics.items():
         if name not in old.metrics:
             yield Change(name, f"new: {metric.shape.question()}, {PER[metric.every]}. {metric.why}", True)
@@ -65,7 +69,7 @@ def _changes_of_metric(old: Metric, new: Metric) -> Iterator[Change]:
         more = new.max_values > old.max_values
         yield Change(name, f"at most {_answers(new)} in a lifetime, before {old.max_values}", more)
     if old.hold != new.hold:
-        yield Change(name, _hold_in_words(old, new), new.hold is None or (old.hold or 0) > new.hold)
+        yield Change(name, _hold_in_words(old, new), new.hold is None or old.hold is None or old.hold > new.hold)
     if old.expires != new.expires:
         yield Change(name, f"asked until {new.expires}, before until {old.expires}", new.expires > old.expires)
     if old.keep_reports != new.keep_reports:
@@ -111,7 +115,7 @@ def _hold_in_words(old: Metric, new: Metric) -> str:
     if new.hold is None:
         return f"an answer is no longer repeated for {_hold(old)}: that it changes becomes visible"
     if old.hold is None:
-        return f"each answer is repeated for {_hold(new)}, whatever changes meanwhile"
+        return f"an answer is drawn anew after every {_hold(new)}, even one that never changes, and kept in between"
     return f"each answer is repeated for {_hold(new)}, before for {_hold(old)}"
 
 

@@ -5,12 +5,14 @@ Every number is derived from the exact channels and rounded up. No epsilon is sh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
-from math import ceil, exp, lcm, log2
+from math import ceil, exp
 from textwrap import wrap
 from typing import Any
 
 from hubbub.protocol.epsilon import show
+from hubbub.protocol.linking import CROWD, found_again, identifying_bits, num_groups
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
 
@@ -27,18 +29,22 @@ def facts(registry: Registry) -> dict[str, Any]:
         "lifetime_epsilon": show(registry.lifetime_epsilon, 6),
         "epsilon_lifetime": show(registry.epsilon_lifetime, 6),
         "epsilon_one_epoch": {every: show(registry.epsilon_one_epoch(every), 6) for every in registry.cadences},
-        "cohort_bits": round(cohort_bits(registry), 2),
+        "groups": num_groups(registry.cohorts),
+        "identifying_bits": show_bits(registry.cohorts),
+        "found_again_among_1000": round(_found_again(registry), 2),
         "metrics": {metric.name: _metric_facts(metric) for metric in registry},
     }
 
 
-def cohort_bits(registry: Registry) -> float:
-    """How many bits of an install's identity its cohorts show: one number, seen modulo every num_cohorts."""
-    return log2(_groups(registry))
+def show_bits(cohorts: Iterable[int]) -> str:
+    """How many bits of an install's identity so many cohorts show, rounded up."""
+    return f"{ceil(identifying_bits(cohorts) * 100) / 100:.2f}"
 
 
-def _groups(registry: Registry) -> int:
-    return lcm(*(metric.shape.num_cohorts for metric in registry))
+def _found_again(registry: Registry) -> float:
+    """By its next message of the same cadence, at the worst."""
+    repeated = [registry.with_cadence(every) for every in registry.cadences if every != "once"]
+    return max((found_again(metrics, registry.cohorts) for metrics in repeated), default=0.0)
 
 
 def _widest(metric: Definition) -> int:
@@ -58,6 +64,9 @@ def _metric_facts(metric: Metric) -> dict[str, Any]:
         "epsilon_after_7_reports": show(metric.epsilon_after(7), 6),
         "epsilon_permanent": show(metric.epsilon_permanent, 6),
         "max_values": metric.max_values,
+        "epsilon_same_answer": show(metric.epsilon_same_answer, 6),
+        "epsilon_one_more": None if metric.epsilon_one_more is None else show(metric.epsilon_one_more, 6),
+        "answers_a_part": metric.shape.asks_part,
         "epsilon_lifetime": show(metric.epsilon_lifetime, 6),
         "lifetime_bound_holds_for": "any two histories" if metric.whole_history else "histories that change together",
         "reports_kept": metric.keep_reports,
@@ -65,14 +74,15 @@ def _metric_facts(metric: Metric) -> dict[str, Any]:
     }
 
 
-def words(registry: Registry) -> str:
-    """The label for a person who knows nothing of differential privacy."""
+def words(registry: Registry, before: Fraction = Fraction(0)) -> str:
+    """The label for a person who knows nothing of differential privacy. `before` is the epsilon that questions of
+    earlier releases, which this one no longer asks, have set aside on this very install."""
     lines = [f"Privacy label of {registry.app}", "", *_paragraph(_WHAT_THIS_IS), "", *_paragraph(_how_to_read())]
     lines += ["", *_paragraph(_to_whom(registry)), "", "WHAT IS ASKED"]
     for metric in registry:
         lines += ["", *_metric_words(metric)]
     lines += ["", "HOW MUCH IT ALL TELLS", ""]
-    for sentence in _bounds(registry):
+    for sentence in _bounds(registry, before):
         lines += _paragraph(sentence, bullet="* ")
     lines += ["", "WHAT IS NOT PROTECTED", ""]
     for sentence in _unprotected(registry):
@@ -112,7 +122,9 @@ def _metric_words(metric: Metric) -> list[str]:
         *_row("who", f"{metric.owner}, until {metric.expires}."),
         *_row("sent", _sent(metric)),
         *_row("tells", _tells(metric)),
+        *(_row("but", _but(metric)) if metric.hold is not None and metric.max_values > 1 else ()),
         *_row("for life", _for_life(metric)),
+        *(_row("a change", _change(metric)) if not metric.whole_history else ()),
         *_row("kept", f"{'Every single message' if metric.keep_reports else 'Only counts'}, for {span(metric)}."),
     ]
 
@@ -133,8 +145,28 @@ def _tells(metric: Definition) -> str:
     if metric.every == "once":
         return f"At most {_sure(one)} sure: epsilon {show(one)}."
     return (
-        f"After one message at most {_sure(one)} sure (epsilon {show(one)}). After all messages about one answer, "
+        f"After one message at most {_sure(one)} sure (epsilon {show(one)}). After all messages about one kept answer, "
         f"however many, at most {_sure(forever)} sure (epsilon {show(forever)})."
+    )
+
+
+def _but(metric: Metric) -> str:
+    total = metric.epsilon_same_answer
+    return (
+        f"An answer is drawn anew for every {metric.hold} {PERIOD[metric.every]}s, {metric.max_values} times in all, "
+        f"even if it never changes: after all of them at most {_sure(total)} sure (epsilon {show(total)})."
+    )
+
+
+def _change(metric: Metric) -> str:
+    part = (
+        "Your device answers one randomly chosen part of this question; an observer can notice when that part of your "
+        "answer changes. "
+    )
+    more = metric.epsilon_one_more
+    return (part if metric.shape.asks_part else "") + (
+        f"After a year of messages, one more can make an observer up to {_sure(more)} sure that your answer has just "
+        "changed."
     )
 
 
@@ -147,56 +179,67 @@ def unprotected_of(metric: Definition) -> list[str]:
     """What its definition does not hide; `hold` is none of it, so a change is said to be visible."""
     sentences = list(_ALWAYS_SEEN)
     if metric.shape.num_cohorts > 1:
-        sentences.append(_says_group(metric.shape.num_cohorts))
+        sentences.append(_says_group([metric.shape.num_cohorts]))
     if _resembles_itself(metric):
-        sentences.append(_says_resemblance([metric.name]))
+        sentences.append(_says_resemblance([metric.name], found_again([metric], [metric.shape.num_cohorts])))
     if metric.every != "once":
         sentences.append(_says_change([metric.name]))
     return [*sentences, _FILES_ARE_READ]
 
 
 def _for_life(metric: Metric) -> str:
-    lifetime = show(metric.epsilon_lifetime)
+    lifetime = f"at most {_sure(metric.epsilon_lifetime)} sure (epsilon {show(metric.epsilon_lifetime)})"
     if metric.every == "once":
         return "It is asked once in the life of an install, so that is all."
     if metric.hold is not None:
         return (
             f"Each answer is repeated for {metric.hold} {PERIOD[metric.every]}s, whatever you change, and at most "
-            f"{metric.max_values} are ever given. Together: epsilon {lifetime}, whatever you did and when."
+            f"{metric.max_values} are ever given. All together: {lifetime}, whatever you did and when."
         )
     if metric.max_values == 1:
-        return f"Your first answer is repeated for ever. Together: epsilon {lifetime}."
+        return f"Your first answer is repeated for ever, whatever you change. All together: {lifetime}."
     return (
-        f"At most {metric.max_values} different answers are ever given; then old ones are repeated. Together: epsilon "
+        f"At most {metric.max_values} different answers are ever given; then old ones are repeated. All together: "
         f"{lifetime} about what you answered. That your answer changed, and when, can be seen."
     )
 
 
-def _bounds(registry: Registry) -> list[str]:
+def _bounds(registry: Registry, before: Fraction) -> list[str]:
     sentences = []
     for every in registry.cadences:
         names = [metric.name for metric in registry.with_cadence(every)]
         sentences.append(
             f"{'The message sent once' if every == 'once' else f'One message per {PERIOD[every]}'} carries "
-            f"{'one answer' if len(names) == 1 else f'{len(names)} answers'} ({', '.join(names)}): at most epsilon "
-            f"{show(registry.epsilon_one_epoch(every))} in all."
+            f"{'one answer' if len(names) == 1 else f'{len(names)} answers'} ({', '.join(names)}): at most "
+            f"{_sure(registry.epsilon_one_epoch(every))} sure which of two sets of answers is yours (epsilon "
+            f"{show(registry.epsilon_one_epoch(every))})."
         )
+    total, limit = registry.epsilon_lifetime, registry.lifetime_epsilon
+    everything = min(total + before, max(limit, before))
     return [
         *sentences,
-        f"Everything ever sent, over all metrics and years: at most epsilon {show(registry.epsilon_lifetime)} about "
-        f"what you answered. The device enforces a limit of {show(registry.lifetime_epsilon)}, which is never renewed.",
+        f"Everything these questions ever send, over all years: at most {_sure(total)} sure which of two whole lives "
+        f"of answers is yours (epsilon {show(total)}). The device enforces a limit of {show(limit)} ({_sure(limit)} "
+        "sure), which is never renewed.",
+        *(
+            [
+                f"Earlier releases asked other questions on this device. With them, everything comes to at most "
+                f"{_sure(everything)} sure (epsilon {show(everything)})."
+            ]
+            if before
+            else []
+        ),
         "Several devices of one person add up.",
     ]
 
 
 def _unprotected(registry: Registry) -> list[str]:
     sentences = list(_ALWAYS_SEEN)
-    groups = _groups(registry)
-    if groups > 1:
-        sentences.append(_says_group(groups))
+    if num_groups(registry.cohorts) > 1:
+        sentences.append(_says_group(registry.cohorts))
     alike = [metric.name for metric in registry if _resembles_itself(metric)]
     if alike:
-        sentences.append(_says_resemblance(alike))
+        sentences.append(_says_resemblance(alike, _found_again(registry)))
     changing = [m.name for m in registry if not m.whole_history and m.max_values > 1]
     if changing:
         sentences.append(_says_change(changing))
@@ -216,10 +259,11 @@ _FILES_ARE_READ = (
 )
 
 
-def _says_group(groups: int) -> str:
+def _says_group(cohorts: Iterable[int]) -> str:
+    groups = num_groups(cohorts)
     return (
-        f"Each install belongs to one of {groups:,} groups, drawn by lot, and its messages show which. That helps "
-        "to tell which messages come from one install, though not from whom."
+        f"Each install belongs to one of {groups:,} groups, drawn by lot, and its messages show which "
+        f"({show_bits(cohorts)} bits). That helps to tell which messages come from one install, though not from whom."
     )
 
 
@@ -227,10 +271,11 @@ def _resembles_itself(metric: Definition) -> bool:
     return metric.every != "once" and not metric.one_hot and _widest(metric) > 8
 
 
-def _says_resemblance(names: list[str]) -> str:
+def _says_resemblance(names: list[str], found: float) -> str:
     return (
         f"Where chance is drawn once and kept for many bits ({', '.join(names)}), the messages of one install "
-        "resemble each other. That, too, helps to tell that they come from one install."
+        "resemble each other. By that and its group, the next message of an install is picked out of those of "
+        f"{CROWD:,} installs with the same answers about {ceil(100 * found)} times in 100."
     )
 
 
@@ -238,8 +283,11 @@ def _says_change(names: list[str]) -> str:
     return f"That an answer changed, and when, can become visible over time ({', '.join(names)})."
 
 
-def _sure(epsilon: Fraction) -> str:
-    """How sure one can become from even odds, e**epsilon / (1 + e**epsilon): rounded up, but never to certainty."""
+def _sure(epsilon: Fraction | None) -> str:
+    """How sure one can become from even odds, e**epsilon / (1 + e**epsilon): rounded up, but never to certainty.
+    Beyond 99.999 % the digits say nothing to anybody."""
+    if epsilon is None or epsilon > 11:
+        return "practically 100 %"
     sure = 100 / (1 + exp(-float(epsilon)))
     decimals = 1
     while ceil(sure * 10**decimals) >= 100 * 10**decimals:

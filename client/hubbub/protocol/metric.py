@@ -91,6 +91,18 @@ class Definition(Value, kw_only=True):
         """What so many reports of one value tell at most."""
         return log_above(self.noise.odds_after(reports, self.shape.flips))
 
+    @cached_property
+    def epsilon_one_more(self) -> Fraction | None:
+        """What one more report tells at most about whether the answer has just changed, to one who knows every memo
+        from the past: they may differ in every bit. None: everything."""
+        high, low = self.noise.instantaneous.probabilities
+        if high == 1 or low == 0:
+            return None
+        if self.one_hot:
+            return log_above(high / low)
+        width = max(self.shape.width(cohort) for cohort in range(self.shape.num_cohorts))
+        return width * log_above(max(high / low, (1 - low) / (1 - high)))
+
     # -- JSON: in tallies, and as the text that is hashed
 
     def to_json(self) -> dict[str, Any]:
@@ -172,8 +184,15 @@ class Metric(Definition, kw_only=True):
 
     @property
     def whole_history(self) -> bool:
-        """Whether the lifetime bound holds between any two histories, or only where both change at the same times."""
-        return self.hold is not None or self.every == "once"
+        """Whether the lifetime bound holds between any two histories, or only where both change at the same times.
+        With one slot, the first answer is repeated whatever happens."""
+        return self.hold is not None or self.max_values == 1
+
+    @property
+    def epsilon_same_answer(self) -> Fraction:
+        """What all messages tell at most about an answer that never changes. With `hold` it is drawn anew in each
+        period, so that this is the whole lifetime's."""
+        return self.epsilon_lifetime if self.hold is not None else self.epsilon_permanent
 
     @property
     def retention_days(self) -> int:

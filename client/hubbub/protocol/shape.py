@@ -62,6 +62,12 @@ class Shape(Value, kw_only=True):
         return None
 
     @cached_property
+    def asks_part(self) -> bool:
+        """Whether an install answers one part of the question only, drawn by lot: kept answers are found by that part,
+        so what changes elsewhere changes nothing."""
+        return False
+
+    @cached_property
     def answers(self) -> tuple[str, ...]:
         """Every answer it has, in words, where they are declared."""
         return ()

@@ -101,3 +101,8 @@ def test_the_command_plans_a_registry(capsys) -> None:
 def test_wrong_use_is_answered_in_words(arguments, words: str) -> None:
     with pytest.raises(Invalid, match=words):
         run(*arguments)
+
+
+def test_no_more_values_are_advised_than_a_kind_has(capsys) -> None:
+    assert run("--kind", "flag", "--installs", "1e6", "--share", "1%", "--change-rate", "0.02") == 0
+    assert "max_values = 2 (lifetime epsilon" in capsys.readouterr().out

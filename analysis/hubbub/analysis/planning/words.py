@@ -72,12 +72,13 @@ def _sketch(plan: Plan) -> Sketch[Any]:
 
 def _slot_words(slots: Slots, plan: Plan) -> list[str]:
     permanent = plan.epsilon_permanent
+    values = min(slots.max_values, plan.shape.num_masks)
     return [
         f"Values that change in {short_percent(slots.change_rate)} of epochs, over {slots.life} epochs: "
-        f"max_values = {slots.max_values} (lifetime epsilon {show(slots.max_values * permanent)}, between histories "
+        f"max_values = {values} (lifetime epsilon {show(values * permanent)}, between histories "
         "that change together);",
         f"or hold = {slots.hold} with max_values = {slots.held_values} (lifetime epsilon "
-        f"{show(slots.held_values * permanent)}, between any two histories; "
+        f"{show(slots.held_values * permanent)}, between any two histories, also about an answer that never changes; "
         f"{short_percent(slots.stale)} of reports are stale).",
     ]
 

@@ -54,6 +54,10 @@ class Histogram(NumberShape, kw_only=True):
         return self.edges[0], self.edges[-1]
 
     @cached_property
+    def asks_part(self) -> bool:
+        return self.buckets_per_report < self.num_buckets
+
+    @cached_property
     def answers(self) -> tuple[str, ...]:
         return tuple(f"{say(low)} to {say(high)}" for low, high in pairwise(self.edges))
 

@@ -32,6 +32,10 @@ class Mean(NumberShape, kw_only=True):
         return self.low, self.high
 
     @cached_property
+    def asks_part(self) -> bool:
+        return True
+
+    @cached_property
     def num_masks(self) -> int:
         return 2
 

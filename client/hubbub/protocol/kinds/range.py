@@ -49,6 +49,10 @@ class Range(NumberShape, kw_only=True):
         return self.low, self.high
 
     @cached_property
+    def asks_part(self) -> bool:
+        return True
+
+    @cached_property
     def num_masks(self) -> int:
         return self.num_leaves + 1  # and the empty one
 

@@ -1,0 +1,98 @@
+"""What helps an observer to tell that two messages come from one install: what is sent in clear, and kept noise.
+
+None of it is about answers. Figures are for people: they describe, and decide no coin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import erfc, exp, log, log2, pi, sqrt
+
+from hubbub.protocol.metric import Definition
+
+CROWD = 1_000
+"""Installs among which the one that sent a message is looked for again."""
+
+
+def num_groups(cohorts: Iterable[int]) -> int:
+    """Into how many groups installs fall that show which of so many cohorts they are in, for each number given.
+
+    An install is a point on a line, and n cohorts are n equal pieces of it: a group is a piece between two
+    neighbouring cuts k/n. In lowest terms the cuts with denominator d are as many as Euler's phi(d), and d divides n.
+    """
+    return sum(_phi(d) for d in {d for n in set(cohorts) | {1} for d in _divisors(n)})
+
+
+def identifying_bits(cohorts: Iterable[int]) -> float:
+    """The same in bits: of 2**bits installs, every one could have a group of its own."""
+    return log2(num_groups(cohorts))
+
+
+def at_most(bits: int, cohorts: Iterable[int]) -> bool:
+    """Whether so many cohorts make at most 2**bits groups."""
+    numbers = set(cohorts)
+    return 1 + sum(n - 1 for n in numbers) <= 1 << bits or num_groups(numbers) <= 1 << bits
+
+
+def found_again(metrics: Iterable[Definition], cohorts: Iterable[int], crowd: int = CROWD) -> float:
+    """How often the install behind a message is picked out of a crowd by its next one, if all hold the same answers.
+
+    The observer adds up, over all bits, the log-likelihood ratio of one memo against two, among the installs of the
+    same group; sums of many bits are normal. Every kind but one out of k is counted, in the cohort with most bits. Of
+    a crowd that answers differently more are found.
+    """
+    own = other = own_variance = other_variance = 0.0
+    for metric in metrics:
+        if not metric.one_hot:
+            width = max(metric.shape.width(cohort) for cohort in range(metric.shape.num_cohorts))
+            moments = _moments(metric)
+            own, own_variance = own + width * moments[0], own_variance + width * moments[1]
+            other, other_variance = other + width * moments[2], other_variance + width * moments[3]
+    groups = num_groups(cohorts)
+    if other_variance == 0:
+        return min(1.0, groups / crowd)
+    steps, total = 400, 0.0
+    for i in range(-steps, steps + 1):
+        z = 8 * i / steps
+        score = own + z * sqrt(own_variance)
+        better = erfc((score - other) / sqrt(2 * other_variance)) / 2
+        total += exp(-z * z / 2) * (1 - better / groups) ** (crowd - 1)
+    return min(1.0, total * 8 / steps / sqrt(2 * pi))
+
+
+def _moments(metric: Definition) -> tuple[float, float, float, float]:
+    """Mean and variance of a bit's score between two reports of one memo, and of two; the bit is one not set."""
+    a = float(metric.noise.permanent.probabilities[1])
+    said = [float(p) for p in metric.noise.instantaneous.probabilities]
+    pairs = [(u, v) for u in (0, 1) for v in (0, 1)]
+    same, apart = {}, {}
+    alone = [a * _one(said[0], u) + (1 - a) * _one(said[1], u) for u in (0, 1)]
+    for u, v in pairs:
+        same[u, v] = a * _one(said[0], u) * _one(said[0], v) + (1 - a) * _one(said[1], u) * _one(said[1], v)
+        apart[u, v] = alone[u] * alone[v]
+    score = {pair: log(same[pair] / apart[pair]) if same[pair] and apart[pair] else 0.0 for pair in pairs}
+    moments: list[float] = []
+    for law in (same, apart):
+        mean = sum(law[pair] * score[pair] for pair in pairs)
+        moments += [mean, sum(law[pair] * (score[pair] - mean) ** 2 for pair in pairs)]
+    return moments[0], moments[1], moments[2], moments[3]
+
+
+def _one(p: float, bit: int) -> float:
+    return p if bit else 1 - p
+
+
+def _divisors(n: int) -> set[int]:
+    return {d for low in range(1, int(sqrt(n)) + 1) if n % low == 0 for d in (low, n // low)}
+
+
+def _phi(n: int) -> int:
+    """Euler's: how many of 1, ..., n have no factor in common with n."""
+    result, rest, prime = n, n, 2
+    while prime * prime <= rest:
+        if rest % prime == 0:
+            result -= result // prime
+            while rest % prime == 0:
+                rest //= prime
+        prime += 1
+    return result - result // rest if rest > 1 else result
