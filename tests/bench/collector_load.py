@@ -9,7 +9,7 @@ import statistics
 import struct
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -94,13 +94,3 @@ def run(port: int, pid: int, requests: Iterable[bytes], connections: int = 64) -
                 sock.sendall(following)
     wall = time.perf_counter() - begun
     return Load(len(latencies), cpu_seconds(pid) - cpu, wall, tuple(latencies))
-
-
-def middle(loads: Sequence[Load]) -> Load:
-    """Several runs of as many requests as one: the median of the times, and all latencies."""
-    return Load(
-        loads[0].requests,
-        statistics.median(load.cpu for load in loads),
-        statistics.median(load.wall for load in loads),
-        tuple(latency for load in loads for latency in load.latencies),
-    )

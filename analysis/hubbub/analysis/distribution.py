@@ -12,7 +12,8 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from hubbub.analysis.arrays import Array, Index
-from hubbub.analysis.estimation.intervals import critical, ratios
+from hubbub.analysis.estimation.intervals import Ratios, critical, score_ratios
+from hubbub.analysis.estimation.law import Law, interval
 from hubbub.analysis.estimation.tree import Levels, Spread
 from hubbub.analysis.options import WHOM, Whom
 from hubbub.protocol.invalid import Invalid
@@ -101,13 +102,28 @@ class Distribution:
             row[self.leaf_of(low) : self.leaf_of(high)] = 1
         return queries
 
-    def shares_if_empty(self, ranges: Sequence[tuple[float, float]]) -> Array:
-        """The standard error that each range's share would have if nobody were in it: what a test compares with."""
-        queries = self.queries(ranges)
+    def p_values(self, ranges: Sequence[tuple[float, float]]) -> Array:
+        """Of each range: P(so large a share or a larger one | nobody is in it)."""
         if not self.levels.identified:
-            return np.full(len(ranges), np.inf)
-        elsewhere = np.where(queries > 0, 0, self.best_guess)
-        return np.sqrt(np.maximum(self.levels.spread(queries, elsewhere, self.finite).variance, 0))
+            return np.full(len(ranges), np.nan)
+        queries = self.queries(ranges)
+        return self._law(queries).p_values(queries @ self.leaves)
+
+    def error_if_empty(self, low: float, high: float) -> float:
+        """The standard error that the share of a range would have if nobody were in it."""
+        if not self.levels.identified:
+            return np.inf
+        return float(np.sqrt(self._law(self.queries([(low, high)])).variance().floor[0]))
+
+    def _law(self, queries: Array) -> Law:
+        """Of estimated shares of all installs; the others are where the best guess has them."""
+        guess = self.best_guess
+        held = queries @ guess
+        even = queries / queries.sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inside = np.where(held[:, np.newaxis] > 0, queries * guess / held[:, np.newaxis], even)
+            outside = np.nan_to_num((1 - queries) * guess / (1 - held[:, np.newaxis]), posinf=0.0, neginf=0.0)
+        return self.levels.law(queries, inside, np.clip(outside, 0, 1), self.finite)
 
     def cdf(self, *, of: Whom = "answered", points: int = 256) -> Band:
         """P(number < x) at about so many evenly spaced edges."""
@@ -190,16 +206,41 @@ class Distribution:
         if not self.levels.identified:
             unknown = np.full(len(points), np.nan)
             return Band(points, unknown, unknown + np.inf, unknown - np.inf, unknown + np.inf)
-        spread = self.levels.spread(queries, self.best_guess, self.finite)
-        share = queries @ self.leaves
+        share, variance = queries @ self.leaves, self._law(queries).variance()
+        low, high = interval(share, variance, lambda rows: self._law(queries[rows]), self.confidence)
         if of == "all":
-            std_error = np.sqrt(np.maximum(spread.variance, 0))
-            reach = critical(self.confidence) * std_error
-            return Band(points, share, std_error, share - reach, share + reach)
-        among = ratios(
-            share, self.total, spread.variance, spread.covariance_with_total, spread.variance_of_total, self.confidence
+            return Band(points, share, np.sqrt(variance.at(share)), low, high)
+        among = self._among_answered(queries, share)
+        few = variance.rests_on_few(share)
+        return Band(points, among.estimate, among.std_error, *among.reaching(low, high, self.total, few))
+
+    def _among_answered(self, queries: Array, share: Array) -> Ratios:
+        """Fieller's intervals, with the variance where the ratio is the one tested and as many answered as estimated.
+
+        Variances are quadratic in the shares, which are linear in the ratio: three ratios give them all.
+        """
+        guess, answered = self.best_guess, float(np.clip(self.total, 0, 1))
+        inside, outside = (
+            part * guess / np.maximum(part @ guess, 1e-300)[:, np.newaxis] for part in (queries, 1 - queries)
         )
-        return Band(points, among.estimate, among.std_error, among.low, among.high)
+        found = [
+            self.levels.spread(queries, answered * (r * inside + (1 - r) * outside), self.finite)
+            for r in (0.0, 0.5, 1.0)
+        ]
+        of_total = self.levels.spread(queries[:1], guess, self.finite).variance_of_total
+        own, with_total = ([getattr(each, name) for each in found] for name in ("variance", "covariance_with_total"))
+
+        def variance(ratio: Array) -> Array:
+            r = np.clip(ratio, 0, 1)
+            return _through(own, r) - 2 * ratio * _through(with_total, r) + ratio**2 * of_total
+
+        return score_ratios(share, self.total, variance, of_total, self.confidence)
+
+
+def _through(values: Sequence[Array], at: Array) -> Array:
+    """The parabola with these values at 0, 1/2 and 1."""
+    none, half, whole = values
+    return np.asarray(none + at * (4 * half - 3 * none - whole) + 2 * at**2 * (none + whole - 2 * half))
 
 
 def _inverse(rising: Array, edges: Array, q: float) -> float:

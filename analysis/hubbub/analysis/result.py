@@ -82,7 +82,9 @@ class Decoding:
     high: Array  # upper end of the interval
     p_value: Array  # of the test that nobody has the value; nan where there is no test
     p_adjusted: Array  # the same, corrected for all rows that were tested
-    best_guess: Array  # the most plausible population: biased, for reading, not for sums or tests
+    best_guess: Array
+    """Possible shares with the least expected squared error, summed over rows: the average true share given the
+    estimates, or the nearest possible population where answers are few. Biased: for reading, not for sums or tests."""
     low_selected: Array  # interval given that the value was detected; nan where it was not
     high_selected: Array  # its upper end
     variance: Variance | None = None  # of each estimate, as a function of the true share; None where not known

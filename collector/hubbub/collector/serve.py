@@ -21,6 +21,7 @@ from hubbub.collector.http.aiohttp_check import check_answers, check_names
 from hubbub.collector.http.app import App
 from hubbub.collector.http.connections import Server
 from hubbub.collector.http.file_watch import NO_FILES, FileWatch
+from hubbub.collector.http.known_headers import QuickServer
 from hubbub.collector.http.limits import Limits
 from hubbub.collector.http.tls import expiry, tls_context
 from hubbub.collector.http.tokens import Tokens, new_token
@@ -259,7 +260,8 @@ async def _listen(
     app: App, settings: Settings, context: ssl.SSLContext | None, own_metrics: CollectorMetrics
 ) -> tuple[web.ServerRunner, int]:
     _allow_many_files()
-    server = Server(app.handle, settings.max_connections, settings.request_seconds, own_metrics)
+    ordinary = app.handle, settings.max_connections, settings.request_seconds, own_metrics
+    server = QuickServer(app.answer_known, *ordinary) if settings.known_headers else Server(*ordinary)
     runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context, backlog=1024)

@@ -52,6 +52,10 @@ class Settings:
         default=20_000_000, metadata={"help": "batch ids of open epochs to remember, in about 33 bytes of memory each"}
     )
     max_connections: int = field(default=10_000, metadata={"help": "connections open at once"})
+    known_headers: bool = field(
+        default=True,
+        metadata={"help": "whether a header block that came before is known by its bytes, not parsed again"},
+    )
     request_seconds: float = field(
         default=30.0, metadata={"help": "how long a request may take to arrive; how long an idle connection lives"}
     )
@@ -162,6 +166,14 @@ def _number(raw: object) -> float:
         raise ValueError(f"must be a number, got {raw!r}") from None
 
 
+def _yes_or_no(raw: object) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    if raw not in ("yes", "no"):
+        raise ValueError(f"must be yes or no, got {raw!r}")
+    return raw == "yes"
+
+
 def _text(raw: object) -> str:
     if not isinstance(raw, str) or not raw:
         raise ValueError(f"must be a text, got {raw!r}")
@@ -193,6 +205,7 @@ _BY_TYPE: dict[str, tuple[Callable[[object], object], str]] = {
     "str": (_text, "TEXT"),
     "int": (_whole, "N"),
     "float": (_number, "N"),
+    "bool": (_yes_or_no, "yes|no"),
     "tuple[Network, ...]": (_networks, "A,B"),
     "tuple[str, ...]": (_origins, "A,B"),
 }

@@ -12,13 +12,21 @@ from scipy import stats
 
 from hubbub.analysis import decode
 from hubbub.analysis.estimation.cells import Cohort, TwoStageNoise, finite_population, pool
-from hubbub.analysis.estimation.shares import covariance_with, shares
+from hubbub.analysis.estimation.shares import Shares, covariance_with_others, possible, shares
 from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean
 from hubbub.protocol.tally import Counts, Tally
 from tests.analysis.worlds import define, tally_of
 from tests.chance import assert_binomial, power
 
 CHOICES = tuple(f"choice {i}" for i in range(200))
+
+
+def covariance_with(of: Shares, cohorts: list[Cohort], answers: np.ndarray, finite: float) -> np.ndarray:
+    """Cov(estimate of each answer, sum of the estimates of `answers`)."""
+    truth = possible(of.estimate)
+    chosen = np.zeros(len(truth), dtype=bool)
+    chosen[answers] = True
+    return covariance_with_others(of, cohorts, chosen, finite, truth, truth) + np.where(chosen, of.std_error**2, 0)
 
 
 @pytest.mark.parametrize("epsilons", [("0.5", "1"), ("1", "3"), ("4", "4"), ("2", "8")])

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from hubbub.analysis import Options, decode
+from hubbub.analysis import Options, compare, decode
 from hubbub.protocol.kinds import String
 from tests.analysis.worlds import Strings, define, tally_of
 
@@ -54,3 +54,40 @@ def test_other_among_those_who_answered_is_one_less_the_strings_among_them(num_h
     expected = np.sqrt(var_strings + (strings / answered) ** 2 * var_answered) / answered
     assert among.estimate[-1] == pytest.approx(1 - strings / answered)
     assert among.std_error[-1] == pytest.approx(expected)
+
+
+def test_unlisted_strings_repeat_their_luck_and_pooling_does_not_remove_it():
+    """Nine in ten hold strings that nobody listed, on the same cells every week: two weeks of a million installs agree
+    far better with each other than with the truth, and sixteen weeks pooled are no surer than one."""
+    stock = Strings.of(define(String(num_bits=32, num_hashes=1, num_cohorts=16), "3", "6"), 60)
+    counts = np.array([20_000] * 5 + [900_000 // 55] * 55)
+    rng = np.random.default_rng(31)
+    weeks = tally_of(stock.metric, counts, rng, stock.where, tuple(range(16)))
+    listed = stock.texts[:5].tolist()
+    one, other = (decode(weeks.only(name), listed) for name in decode(weeks, listed).epochs[:2])
+    pooled = decode(weeks, listed)
+    truth = counts[:5] / counts.sum()
+    assert np.abs(one.estimate[:5] - other.estimate[:5]).max() < 0.3 * np.abs(one.estimate[:5] - truth).max()
+    assert (pooled.std_error[:5] > 0.8 * one.std_error[:5]).all()
+    assert (np.abs(pooled.estimate[:5] - truth) < 4 * pooled.std_error[:5]).all()
+    assert not compare(one, other).changed.any()
+    assert any("repeats every time" in note for note in one.notes)
+
+
+def test_little_is_said_of_luck_where_all_strings_are_listed():
+    stock = STOCK[1]
+    found = decode(tally_of(stock.metric, [900, 600, 500], np.random.default_rng(1), stock.where), stock.texts.tolist())
+    assert not any("repeats every time" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("num_cohorts", [1, 2])
+def test_one_cohort_detects_no_string(num_cohorts):
+    """A string outside the list may set just the bit of a listed one: of populations with unknown strings one in eight
+    had a false detection. From two cohorts on, strings are detected."""
+    stock = Strings.of(define(String(num_bits=64, num_hashes=1, num_cohorts=num_cohorts), "8", "8"), 3)
+    tally = tally_of(stock.metric, [5_000, 3_000, 2_000], np.random.default_rng(2), stock.where)
+    found = decode(tally, stock.texts.tolist())
+    assert found.detected[:3].all() == (num_cohorts == 2)
+    assert np.isnan(found.p_adjusted[:3]).all() == (num_cohorts == 1)
+    assert any("no candidate is called detected" in note for note in found.notes) == (num_cohorts == 1)
+    assert (np.abs(found.estimate[:3] - [0.5, 0.3, 0.2]) < 5 * found.std_error[:3]).all()

@@ -16,7 +16,8 @@ from hubbub.analysis.kinds.string import string_shape
 from hubbub.analysis.kinds.variances import tree_gain
 from hubbub.analysis.planning.advice import slots_for, split_budget, stale_share
 from hubbub.analysis.planning.plan import Plan, epsilon_for, installs_for, power_of, share_for, unit_variance
-from hubbub.protocol.kinds import Choice, Flag, Range
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.kinds import Choice, Flag, Range, String
 from hubbub.protocol.registry import Registry
 from tests.analysis.planning.planned_tallies import SHAPES, estimates, random_plan
 from tests.chance import assert_binomial, power
@@ -104,6 +105,11 @@ def test_each_unknown_is_solved_so_that_the_power_is_reached(unknown: str) -> No
             solved = replace(asked, epsilon_one_report=one, epsilon_permanent=max(one, F(4)))
     assert power_of(solved) == pytest.approx(0.9, abs=0.002)
     assert power_of(solved) > 0.9 - 1e-9
+
+
+def test_one_cohort_of_strings_is_refused_because_decode_detects_nothing_there() -> None:
+    with pytest.raises(Invalid, match="num_cohorts must be at least 2 to tell a listed string from others, got 1"):
+        plan(shape=String(num_bits=64, num_hashes=1, num_cohorts=1))
 
 
 def test_consent_counts_like_installs() -> None:

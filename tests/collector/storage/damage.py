@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -9,6 +10,7 @@ from random import Random
 
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.export import Wanted, select, tallies
+from hubbub.collector.storage.backup import backup, restore
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.log import Damaged
 from hubbub.collector.storage.store import Store
@@ -55,8 +57,32 @@ def flip(source: Path, work: Path, victim: Path, at: int, bits: int) -> Path:
     return broken
 
 
-def judge(source: Path, victims: list[Path], flips: int, seed: int, work: Path, toml: str) -> tuple[Counter, list[str]]:
-    """Flip so many bytes, one at a time: how each ended, by file, and those that changed a count without a word."""
+def copied_anyway(work: Path, broken: Path) -> list[str]:
+    """What is wrong with how a damaged directory is copied: backup and restore must refuse it, with file and place."""
+    problems = []
+    out = work.with_name("copy-of-damaged")
+    for name, copy in (("backup", backup), ("restore", restore)):
+        try:
+            copy(work, out)
+        except Invalid as error:
+            place = r": offset \d+" if broken.suffix == ".log" else ""
+            if not re.search(re.escape(str(broken)) + place, str(error)):
+                problems.append(f"{name} does not say where: {error}")
+        else:
+            problems.append(f"{name} copied it")
+        if out.exists():
+            problems.append(f"{name} left something")
+            shutil.rmtree(out)
+    return problems
+
+
+def judge(
+    source: Path, victims: list[Path], flips: int, seed: int, work: Path, toml: str, copies: bool = False
+) -> tuple[Counter, list[str]]:
+    """Flip so many bytes, one at a time: how each ended, by file, and those that changed a count without a word.
+
+    With `copies` each damaged directory is also backed up, and restored as if it were a backup: both must refuse.
+    """
     shutil.copytree(source, work)
     truth, _ = start(work, toml)
     random, kinds, silent = Random(seed), Counter(), []
@@ -64,12 +90,17 @@ def judge(source: Path, victims: list[Path], flips: int, seed: int, work: Path, 
         victim = victims[number % len(victims)]
         at, bits = random.randrange(victim.stat().st_size), random.randrange(1, 256)
         broken = flip(source, work, victim, at, bits)
+        depth = len(victim.relative_to(source).parts) - 1
         name = "log" if victim.suffix == ".log" else victim.name
         try:
             found, store = start(work, toml)
         except (Damaged, Invalid) as error:
             named = str(broken) in str(error) or str(broken.parent) in str(error)
             kinds[name, "noticed" if named else f"refused, the file not named: {error}"] += 1
+            if copies and named and str(broken) in str(error):
+                problems = copied_anyway(flip(source, work, victim, at, bits).parents[depth], broken)
+                silent += [f"{victim.name}: byte {at} xor {bits}: {problem}" for problem in problems]
+                kinds[name, "noticed, neither backed up nor restored"] += not problems
             continue
         if found == truth:
             kinds[name, "harmless"] += 1

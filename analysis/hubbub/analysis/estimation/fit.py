@@ -36,6 +36,11 @@ class Weights:
     def num_active(self) -> int:
         return int(np.count_nonzero(self.cells))
 
+    @property
+    def unfitted(self) -> float:
+        """The part of the cells' variance that stands for the strings not fitted."""
+        return self.tau2 * float(self.cells[self.active].mean()) if self.num_active else 0.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:

@@ -10,11 +10,14 @@ from scipy.special import ndtri, stdtrit
 
 from hubbub.analysis.arrays import Array, Index, Mask
 
+FEW = 15.0
+"""Of a variance in squared steps of the count: below it score intervals hold the truth too rarely."""
+
 
 @dataclass(frozen=True, slots=True)
 class Variance:
     """Variance of an estimated share as a function of the true share f: floor + slope f + sampling f (1 - f). `step` is
-    how far one more count moves the estimate, at most."""
+    how far the reports of one install move the estimate, at most."""
 
     floor: Array
     slope: Array
@@ -25,6 +28,10 @@ class Variance:
         """At the share nearest to `share` that a population can have."""
         share = np.clip(share, 0, 1)
         return np.maximum(self.floor + self.slope * share + self.sampling * share * (1 - share), 0)
+
+    def rests_on_few(self, share: Array) -> Mask:
+        """Where the count behind an estimate varies by so few steps that it is far from normal."""
+        return np.asarray(self.at(share) < FEW * np.asarray(self.step) ** 2)
 
     def of(self, rows: Index) -> Variance:
         step = np.broadcast_to(self.step, self.floor.shape)
@@ -80,6 +87,15 @@ class Ratios:
     std_error: Array
     low: Array
     high: Array
+
+    def reaching(self, low: Array, high: Array, bottom: float, few: Mask) -> tuple[Array, Array]:
+        """The ends, no nearer than those of the top itself over the bottom where `few` counts are behind it."""
+        if not bottom > 0:
+            return self.low, self.high
+        return (
+            np.where(few, np.minimum(self.low, low / bottom), self.low),
+            np.where(few, np.maximum(self.high, high / bottom), self.high),
+        )
 
 
 def score_ratios(

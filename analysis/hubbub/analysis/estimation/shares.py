@@ -7,7 +7,7 @@ are independent given the masks; the categories of a k-ary channel are multinomi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,15 +15,17 @@ from scipy import stats
 
 from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.cells import Cohort
+from hubbub.analysis.estimation.crowds import Entries, law_of
 from hubbub.analysis.estimation.intervals import Variance
-from hubbub.analysis.estimation.selection import normal_p_value
+from hubbub.analysis.estimation.law import Law, interval, sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
     """Estimated shares of all installs, one for each answer. `samples` are the crowds behind the cells.
 
-    Cell i asked about `answer[i]`, in `cohort[i]`, and enters that answer's estimate with `coefficient[i]`.
+    Cell i asked about `answer[i]`, in `cohort[i]`, and enters that answer's estimate with `coefficient[i]`. `law` gives
+    the law of some answers' estimates.
     """
 
     estimate: Array
@@ -33,10 +35,14 @@ class Shares:
     answer: Index
     cohort: Index
     samples: Samples
+    law: Callable[[Index], Law]
 
     @property
     def std_error(self) -> Array:
         return np.sqrt(self.variance.at(self.estimate))
+
+    def interval(self, confidence: float) -> tuple[Array, Array]:
+        return interval(self.estimate, self.variance, self.law, confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +82,12 @@ class Samples:
         sample = np.repeat([s for s, _ in pairs], [starts[c + 1] - starts[c] for _, c in pairs]).astype(np.int64)
         num_answers = int(answer.max(initial=0)) + 1
         key, where = np.unique(sample * num_answers + answer[cell], return_inverse=True)
-        weight = _sums(where, coefficient[cell], len(key))
+        weight = sums(where, coefficient[cell], len(key))
         return cls(key // num_answers, key % num_answers, weight, np.array(sizes)[key // num_answers])
 
     def variance(self, num_answers: int) -> Array:
         """Of each answer's estimate, divided by f (1 - f)."""
-        return _sums(self.answer, self.size * self.weight**2, num_answers)
+        return sums(self.answer, self.size * self.weight**2, num_answers)
 
     def covariance(self, own: Array, others: Array) -> Array:
         """Of each answer's estimate, held by `own`, with the sum of all others, held by `others`.
@@ -89,8 +95,8 @@ class Samples:
         Those who hold the one do not hold the other.
         """
         held = self.weight * others[self.answer]
-        rest = _sums(self.sample, held, int(self.sample.max(initial=0)) + 1)[self.sample] - held
-        return -_sums(self.answer, self.size * self.weight * own[self.answer] * rest, len(own))
+        rest = sums(self.sample, held, int(self.sample.max(initial=0)) + 1)[self.sample] - held
+        return -sums(self.answer, self.size * self.weight * own[self.answer] * rest, len(own))
 
 
 def shares(
@@ -113,16 +119,21 @@ def shares(
     # The weights must not depend on the shares, or estimates would lean to where the noise happened to be small.
     # A channel that never turns a 0 into a 1 has no floor; its cells then weigh by the installs behind them.
     weight = np.where(observed, 1 / np.where(floor > 0, floor, np.where(observed, sampling, 1)), 0)
-    total = _sums(answer, weight, num_answers)
+    total = sums(answer, weight, num_answers)
     with np.errstate(invalid="ignore", divide="ignore"):
         coefficient = np.where(observed, weight / total[answer], 0)
     never = total == 0
 
     def combine(cell_values: Array) -> Array:
-        return _sums(answer, coefficient**2 * np.where(observed, cell_values, 0), num_answers)
+        return sums(answer, coefficient**2 * np.where(observed, cell_values, 0), num_answers)
 
-    estimate = np.where(never, np.nan, _sums(answer, coefficient * np.where(observed, share, 0), num_answers))
-    samples = Samples.of(cohorts, places or range(len(cohorts)), (answer, where, coefficient))
+    estimate = np.where(never, np.nan, sums(answer, coefficient * np.where(observed, share, 0), num_answers))
+    same = list(places or range(len(cohorts)))
+    samples = Samples.of(cohorts, same, (answer, where, coefficient))
+
+    def law(answers: Index) -> Law:
+        return law_of(cohorts, same, _entries(answers, answer, where, coefficient), len(answers), finite)
+
     variance = Variance(
         floor=np.where(never, np.inf, combine(floor)),
         slope=combine(slope),
@@ -132,20 +143,31 @@ def shares(
     return Shares(
         estimate=estimate,
         variance=variance,
-        p_value=_p_values(cohorts, rows, num_answers, estimate, variance),
+        p_value=_p_values(cohorts, rows, num_answers, estimate, law),
         coefficient=coefficient,
         answer=answer,
         cohort=where,
         samples=samples,
+        law=law,
     )
 
 
-def covariance_with(of: Shares, cohorts: Sequence[Cohort], answers: Index, finite: float) -> Array:
-    """Cov(estimate of each answer, sum of the estimates of `answers`)."""
-    truth = possible(of.estimate)
-    chosen = np.zeros(len(truth), dtype=bool)
-    chosen[answers] = True
-    return covariance_with_others(of, cohorts, chosen, finite, truth, truth) + np.where(chosen, of.std_error**2, 0)
+def law_of_sum(of: Shares, cohorts: Sequence[Cohort], places: Sequence[int], finite: float) -> Law:
+    """Of the estimates of all answers added up, as one row: whoever is inside holds one of them, as likely as it
+    seems."""
+    seen = possible(of.estimate)
+    likely = seen / seen.sum() if seen.any() else np.full(len(seen), 1 / len(seen))
+    cells = np.flatnonzero(of.coefficient > 0)
+    entries = Entries(
+        row=np.zeros(len(cells), dtype=np.int64),
+        cohort=of.cohort[cells],
+        bit=of.answer[cells],
+        coefficient=of.coefficient[cells],
+        inside=likely[of.answer[cells]],
+        outside=np.zeros(len(cells)),
+        alike=np.ones(len(cells)),
+    )
+    return law_of(cohorts, places, entries, 1, finite)
 
 
 def covariance_with_others(
@@ -184,17 +206,20 @@ def _kary_noise_covariance(of: Shares, cohort: Cohort, index: int, own: Array, t
 
 
 def _p_values(
-    cohorts: Sequence[Cohort], rows: Sequence[Index], num_answers: int, estimate: Array, variance: Variance
+    cohorts: Sequence[Cohort], rows: Sequence[Index], num_answers: int, estimate: Array, law: Callable[[Index], Law]
 ) -> Array:
-    """P(so many ones or more | nobody holds the answer): binomial, exactly, for one epoch through one channel."""
+    """P(so many ones or more | nobody holds the answer): binomial, exactly, for one epoch through one channel; of
+    several the law that they have together."""
     observed = [(cohort, row) for cohort, row in zip(cohorts, rows, strict=True) if cohort.reports]
     if not observed:
         return np.full(num_answers, np.nan)
     if len({cohort.noise for cohort, _ in observed}) > 1 or not all(cohort.single_epoch for cohort, _ in observed):
-        return normal_p_value(estimate, np.sqrt(variance.floor))
+        p_value, known = np.full(num_answers, np.nan), np.flatnonzero(~np.isnan(estimate))
+        p_value[known] = law(known).p_values(estimate[known])
+        return p_value
     answer = np.concatenate([row for _, row in observed])
-    ones = _sums(answer, np.concatenate([cohort.ones for cohort, _ in observed]), num_answers)
-    reports = _sums(answer, np.repeat([c.reports for c, _ in observed], [len(row) for _, row in observed]), num_answers)
+    ones = sums(answer, np.concatenate([cohort.ones for cohort, _ in observed]), num_answers)
+    reports = sums(answer, np.repeat([c.reports for c, _ in observed], [len(row) for _, row in observed]), num_answers)
     p_value = np.asarray(stats.binom.sf(ones - 1, reports, observed[0][0].noise.p_star))
     return np.asarray(np.where(reports > 0, p_value, np.nan))
 
@@ -202,16 +227,28 @@ def _p_values(
 def _largest_step(
     cohorts: Sequence[Cohort], where: Index, answer: Index, coefficient: Array, num_answers: int
 ) -> Array:
-    """How far one more count moves each answer's estimate, at most."""
-    one = np.array([1 / (cohort.reports * cohort.noise.gain) if cohort.reports else 0.0 for cohort in cohorts])
+    """How far the reports of one install move each answer's estimate, at most."""
+    one = np.array([cohort.sampling / cohort.noise.gain if cohort.reports else 0.0 for cohort in cohorts])
     steps = np.zeros(num_answers)
     np.maximum.at(steps, answer, coefficient * one[where])
     return steps
 
 
-def _sums(group: Index, values: Array, size: int) -> Array:
-    """For each group, the sum of its values."""
-    return np.asarray(np.bincount(group, weights=values, minlength=size), dtype=np.float64)
+def _entries(wanted: Index, answer: Index, cohort: Index, coefficient: Array) -> Entries:
+    """The cells of the answers wanted: whoever holds an answer sets its bit, and nobody else."""
+    place = np.full(int(answer.max(initial=0)) + 1, -1)
+    place[wanted] = np.arange(len(wanted))
+    cells = np.flatnonzero((place[answer] >= 0) & (coefficient > 0))
+    row, ones = place[answer[cells]], np.ones(len(cells))
+    return Entries(
+        row=row,
+        cohort=cohort[cells],
+        bit=np.zeros(len(cells), dtype=np.int64),
+        coefficient=coefficient[cells],
+        inside=ones,
+        outside=0 * ones,
+        alike=ones,
+    )
 
 
 def _each(cohorts: Sequence[Cohort], widths: Sequence[int], name: str) -> Array:

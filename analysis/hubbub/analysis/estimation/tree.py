@@ -19,6 +19,8 @@ import numpy as np
 
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.cells import Cohort, TwoStageNoise, shared_sampling
+from hubbub.analysis.estimation.crowds import Entries, law_of
+from hubbub.analysis.estimation.law import Law, sums
 
 _CHUNK = 4_000_000  # coefficients held at a time
 
@@ -34,8 +36,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The cells of one level; each has variance floor + slope g + sampling g (1 - g) at its true share g."""
+    """The cells of one level; each has variance floor + slope g + sampling g (1 - g) at its true share g. `parts` are
+    the cohorts behind it, one of each definition, and their weights."""
 
+    parts: tuple[tuple[Cohort, float], ...]
     shares: Array
     floor: float
     slope: float
@@ -47,13 +51,16 @@ class Level:
         """The cohorts that asked this level, one of each definition, weighed by a precision that no share decides."""
         observed = [cohort for cohort in cohorts if cohort.reports]
         if not observed:
-            return cls(shares=np.zeros(len(cohorts[0].ones)), floor=np.inf, slope=0.0, sampling=np.inf, reports=0.0)
+            return cls(
+                parts=(), shares=np.zeros(len(cohorts[0].ones)), floor=np.inf, slope=0.0, sampling=np.inf, reports=0.0
+            )
         weight = np.array([1 / (cohort.floor or cohort.sampling) for cohort in observed])
         weight /= weight.sum()
         floor, slope = (
             float(np.sum(weight**2 * [getattr(cohort, name) for cohort in observed])) for name in ("floor", "slope")
         )
         return cls(
+            parts=tuple(zip(observed, weight.tolist(), strict=True)),
             shares=np.sum([w * cohort.shares for w, cohort in zip(weight, observed, strict=True)], axis=0),
             floor=floor,
             slope=slope,
@@ -158,6 +165,38 @@ class Levels:
             left.append(1 - precisions[level - j] / precisions.sum())
             count.append(b if j == 0 else b ** (j + 1) - b**j)
         return np.array(left), np.array(count, dtype=np.float64)
+
+    def law(self, queries: Array, inside: Array, outside: Array, finite: float) -> Law:
+        """Of the estimate of each query that is 1 over some leaves: `inside` and `outside` are the shares of all leaves
+        among the installs that are in these, and among the others. Cells with one coefficient act alike."""
+        cohorts = [cohort for level in self.levels for cohort, _ in level.parts]
+        places = [place for place, level in enumerate(self.levels) for _ in level.parts]
+        columns: list[tuple[Array, Array, Array, Array, Array, Array, Array]] = []
+        number = 0
+        for level, coefficients in zip(self.levels, self.coefficients(queries), strict=True):
+            width = coefficients.shape[1]
+            within, without = (of.reshape(len(queries), width, -1).sum(axis=2) for of in (inside, outside))
+            for row in range(len(queries) if level.parts else 0):
+                values, of = np.unique(np.round(coefficients[row], 12), return_inverse=True)
+                alike, ins, out = (sums(of, each, len(values)) for each in (np.ones(width), within[row], without[row]))
+                same, bits = np.ones(len(values)), np.arange(len(values), dtype=np.float64)
+                columns += [
+                    (row * same, (number + i) * same, bits, weight * values, ins, out, alike)
+                    for i, (_, weight) in enumerate(level.parts)
+                ]
+            number += len(level.parts)
+        together = [np.concatenate(column) for column in zip(*columns, strict=True)]
+        rows, cohort, bit, coefficient, ins, out, alike = together
+        entries = Entries(
+            row=rows.astype(np.int64),
+            cohort=cohort.astype(np.int64),
+            bit=bit.astype(np.int64),
+            coefficient=coefficient,
+            inside=ins,
+            outside=out,
+            alike=alike,
+        )
+        return law_of(cohorts, places, entries, len(queries), finite)
 
     def spread(self, queries: Array, guess: Array, finite: float) -> Spread:
         """Variances of queries, and covariances with the total, given the shares `guess` of the leaves: the same for

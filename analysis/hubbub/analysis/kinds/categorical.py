@@ -11,9 +11,10 @@ from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import Cohort, finite_population
 from hubbub.analysis.estimation.detection import Rule
-from hubbub.analysis.estimation.intervals import Variance, normal_interval, score_interval, score_ratios
+from hubbub.analysis.estimation.intervals import Variance, score_ratios
+from hubbub.analysis.estimation.law import Law, interval
 from hubbub.analysis.estimation.selection import normal_p_value
-from hubbub.analysis.estimation.shares import Shares, covariance_with, covariance_with_others, possible, shares
+from hubbub.analysis.estimation.shares import Shares, covariance_with_others, law_of_sum, possible, shares
 from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.kinds.rows import Columns, assemble, cohorts_of, places_of
 from hubbub.analysis.options import Options
@@ -41,7 +42,7 @@ def decode_answers(pools: Pools, questions: Questions, options: Options) -> Deco
     """Design, weigh, estimate, judge."""
     cohorts, finite = cohorts_of(pools), finite_population(pools, options.estimand)
     found = shares(cohorts, questions.asked, len(questions.values), finite, places_of(pools))
-    low, high = score_interval(found.estimate, found.variance, options.confidence)
+    low, high = found.interval(options.confidence)
     rows = Columns(
         values=questions.values,
         roles=questions.roles,
@@ -54,7 +55,7 @@ def decode_answers(pools: Pools, questions: Questions, options: Options) -> Deco
         variance=found.variance,
     )
     if questions.rest_is_absent:
-        rows = _with_absent(rows, found, cohorts, finite, options)
+        rows = _with_absent(rows, found, pools, finite, options)
     tests = max(1, sum(role == ANSWER for role in questions.roles))
     floor = float(np.max(np.sqrt(found.variance.floor))) * Rule(tests, options.alpha).deviations
     answered_only = options.exclude_absent and ABSENT in rows.roles
@@ -77,26 +78,32 @@ def bit_attack_gain(pools: Pools) -> float:
     return max((1 - pool.cohorts[0].noise.p_star) / pool.cohorts[0].noise.gain for pool in pools)
 
 
-def _with_absent(rows: Columns, found: Shares, cohorts: Sequence[Cohort], finite: float, options: Options) -> Columns:
+def _with_absent(rows: Columns, found: Shares, pools: Pools, finite: float, options: Options) -> Columns:
     """Whoever is in no bucket did not answer."""
-    buckets = np.arange(len(found.estimate))
-    absent = np.array([1 - found.estimate.sum()])
-    std_error = np.sqrt(np.array([covariance_with(found, cohorts, buckets, finite).sum()]))
-    low, high = normal_interval(absent, std_error, options.confidence)
+    answered = np.array([found.estimate.sum()])
+    absent, unknown = 1 - answered, Variance(np.array([np.inf]), np.zeros(1), np.zeros(1))
+
+    def law() -> Law:
+        return law_of_sum(found, cohorts_of(pools), places_of(pools), finite)
+
+    variance = law().variance() if np.isfinite(answered[0]) else unknown
+    low, high = interval(answered, variance, lambda _: law(), options.confidence)
+    std_error = np.sqrt(variance.at(answered))
     return Columns(
         values=[*rows.values, "absent"],
         roles=[*rows.roles, ABSENT],
         estimate=np.append(rows.estimate, absent),
         std_error=np.append(rows.std_error, std_error),
-        low=np.append(rows.low, low),
-        high=np.append(rows.high, high),
+        low=np.append(rows.low, 1 - high),
+        high=np.append(rows.high, 1 - low),
         p_value=np.append(rows.p_value, normal_p_value(absent, std_error)),
         best_guess=np.append(rows.best_guess, max(0.0, 1 - rows.best_guess.sum())),
+        # As a function of the share that is absent: one less those who answered.
         variance=Variance(
-            floor=np.append(found.variance.floor, std_error**2),
-            slope=np.append(found.variance.slope, 0),
-            sampling=np.append(found.variance.sampling, 0),
-            step=np.append(found.variance.step, 0),
+            floor=np.append(found.variance.floor, variance.floor + variance.slope),
+            slope=np.append(found.variance.slope, -variance.slope),
+            sampling=np.append(found.variance.sampling, variance.sampling),
+            step=np.append(found.variance.step, variance.step),
         ),
     )
 
@@ -122,13 +129,15 @@ def _among_answered(
         return variance(whole)[kept]
 
     among = score_ratios(every, answered, of_kept, of_answered, options.confidence)
+    few = found.variance.rests_on_few(found.estimate)[kept]
+    low, high = among.reaching(rows.low[kept], rows.high[kept], answered, few)
     return Columns(
         values=[rows.values[i] for i in kept],
         roles=[rows.roles[i] for i in kept],
         estimate=among.estimate,
         std_error=among.std_error,
-        low=among.low,
-        high=among.high,
+        low=low,
+        high=high,
         p_value=rows.p_value[kept],
         best_guess=best,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from hubbub.analysis.estimation.guesses import likely_shares
+from hubbub.analysis.estimation.learnt_guesses import learnt_shares
 from hubbub.analysis.kinds.categorical import Questions, bit_attack_gain, decode_answers
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
 from hubbub.analysis.kinds.variances import bit_variance
@@ -21,7 +21,7 @@ def decode_choice(pools: Pools, candidates: Sequence[str], options: Options) -> 
         values=values,
         roles=roles,
         asked=asked,
-        best_guess=lambda estimate, variance: likely_shares(estimate, variance, exactly=True),
+        best_guess=lambda estimate, variance: learnt_shares(estimate, variance, exactly=True),
         attack_gain=bit_attack_gain(pools),
         notes=[
             f"An install that recorded nothing counts as {shape.absent}."

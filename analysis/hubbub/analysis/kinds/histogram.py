@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-from hubbub.analysis.estimation.guesses import nearest_shares
+from hubbub.analysis.estimation.learnt_guesses import learnt_shares
 from hubbub.analysis.kinds.categorical import Questions, bit_attack_gain, decode_answers
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
 from hubbub.analysis.kinds.rows import require_same_shape
@@ -28,7 +28,7 @@ def decode_histogram(pools: Pools, candidates: Sequence[str], options: Options) 
         values=names,
         roles=[ANSWER] * len(names),
         asked=[bits for _ in pools for bits in buckets],
-        best_guess=nearest_shares,
+        best_guess=learnt_shares,
         # A fake picks its cohort: those asked about a bucket are a part of everyone, in which it weighs more.
         attack_gain=shape.num_buckets / shape.buckets_per_report * bit_attack_gain(pools),
         rest_is_absent=True,

@@ -14,7 +14,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from hubbub.analysis.estimation.intervals import score_interval
 from hubbub.analysis.estimation.shares import shares
 from hubbub.analysis.kinds.kind import Goal, Kind, Pools
 from hubbub.analysis.kinds.rows import Columns, assemble, average_installs, cohorts_of, places_of, require_same_shape
@@ -30,7 +29,7 @@ def decode_mean(pools: Pools, candidates: Sequence[str], options: Options) -> De
     assert isinstance(shape, Mean)
     low_end, span = float(shape.low), float(shape.high - shape.low)
     found = shares(cohorts_of(pools), [[0] for _ in pools], 1, finite=0.0, places=places_of(pools))
-    low, high = score_interval(found.estimate, found.variance, options.confidence)
+    low, high = found.interval(options.confidence)
     # The mean, and the sum over the installs of an average epoch.
     factor = np.array([1.0, average_installs(pools)])
     rows = Columns(

@@ -13,7 +13,6 @@ from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import finite_population
 from hubbub.analysis.estimation.detection import Rule
-from hubbub.analysis.estimation.intervals import normal_interval
 from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.estimation.tree import Levels
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
@@ -70,14 +69,12 @@ def _rows(distribution: Distribution, unit: str, options: Options) -> Columns:
     """The ranges asked for, or the finest level of at most 64 cells; `absent`; quantiles of those who answered."""
     cells = list(options.ranges) or _cells(distribution)
     shown = distribution.shares(cells, of="answered" if options.exclude_absent else "all")
-    null = distribution.shares_if_empty(cells)
     guess = distribution.sums(distribution.best_guess, cells)
     answered = float(distribution.best_guess.sum())
     names = [f"[{low:g}, {high:g}){f' {unit}' if unit else ''}" for low, high in cells]
-    absent = _absent(distribution, options)
+    absent = _absent(distribution)
     quantiles = distribution.quantiles(list(options.quantiles))
     show_absent = 0 if options.exclude_absent else 1
-    every = distribution.sums(distribution.leaves, cells)
     return Columns(
         values=[*names, *["absent"] * show_absent, *(f"quantile {q:g}" for q in options.quantiles)],
         roles=[*[ANSWER] * len(cells), *[ABSENT] * show_absent, *[NUMBER] * len(options.quantiles)],
@@ -87,7 +84,7 @@ def _rows(distribution: Distribution, unit: str, options: Options) -> Columns:
         high=np.concatenate([shown.high, absent[3][:show_absent], quantiles.high]),
         p_value=np.concatenate(
             [
-                normal_p_value(every, null),
+                distribution.p_values(cells),
                 normal_p_value(absent[0], absent[1])[:show_absent],
                 np.full(len(options.quantiles), np.nan),
             ]
@@ -116,15 +113,14 @@ def _shown_level(branching: int, num_leaves: int) -> int:
     return level
 
 
-def _absent(distribution: Distribution, options: Options) -> tuple[Array, Array, Array, Array]:
+def _absent(distribution: Distribution) -> tuple[Array, Array, Array, Array]:
     whole = distribution.shares([(distribution.low, distribution.high)], of="all")
-    absent = 1 - whole.estimate
-    return absent, whole.std_error, *normal_interval(absent, whole.std_error, options.confidence)
+    return 1 - whole.estimate, whole.std_error, 1 - whole.high, 1 - whole.low
 
 
 def _floor(distribution: Distribution, tests: int, options: Options) -> float:
     """All cells of a level have the same noise but for the shares around them."""
-    return float(distribution.shares_if_empty(_cells(distribution)[:1])[0]) * Rule(tests, options.alpha).deviations
+    return distribution.error_if_empty(*_cells(distribution)[0]) * Rule(tests, options.alpha).deviations
 
 
 def _notes(levels: Levels) -> list[str]:

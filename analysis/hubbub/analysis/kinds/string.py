@@ -102,6 +102,8 @@ def _plan_problems(shape: String, strings: int) -> Iterator[str]:
     cells = shape.num_bits * shape.num_cohorts
     if strings >= cells:
         yield f"strings must be below num_bits x num_cohorts = {cells}, got {strings}"
+    if shape.num_cohorts == 1:
+        yield "num_cohorts must be at least 2 to tell a listed string from others, got 1"
 
 
 def _plan_remarks(sketch: Sketch[String]) -> list[str]:

@@ -23,6 +23,8 @@ from hubbub.analysis.kinds.rows import Columns, assemble
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ABSENT, ANSWER, OTHER, Decoding, Diagnostics
 
+_MUCH = 0.25  # of the variance: more than that of strings not fitted is said
+
 
 def judge(
     pools: Pools, design: Design, listed: Sequence[str], duplicate_of: Index, options: Options, notes: Sequence[str]
@@ -124,7 +126,8 @@ def _rows(
     own = (sampled if options.estimand == "population" else 0.0) - sampled / draws
     std_error = np.sqrt(np.maximum(fit_error**2 + own, 0.04 * fit_error**2))
     low, high = normal_interval(estimate, std_error, options.confidence, found.degrees)
-    p_value = spread_out(found.p_value, np.nan)
+    # In a single cohort a string outside the list may set just the bits of a candidate: nothing tells the two apart.
+    p_value = spread_out(found.p_value, np.nan) if _cohorts_seen(design) > 1 else np.full(count, np.nan)
     chosen, level = detected(p_value, options.alpha, options.correction)
     threshold = found.threshold(level)
     low_selected, high_selected = np.full(count, np.nan), np.full(count, np.nan)
@@ -185,6 +188,13 @@ def _among_answered(rows: Columns, answered: Answered, thresholds: Array, option
     )
 
 
+def _cohorts_seen(design: Design) -> int:
+    """How many cohorts reported; those of several definitions hash alike, and count once."""
+    return max(
+        (int(block.rows(design.observed.astype(np.float64)).any(axis=1).sum()) for block in design.blocks), default=0
+    )
+
+
 def _groups(listed: Sequence[str], duplicate_of: Index) -> tuple[tuple[str, ...], ...]:
     """Candidates that set the same bits in every cohort that reported."""
     members: dict[int, list[str]] = {}
@@ -225,6 +235,11 @@ def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...]
             f"More candidates ({design.num_candidates}) than cells ({cells}): each was estimated by itself, "
             "beside those detected."
         )
+    if design.num_candidates and _cohorts_seen(design) == 1:
+        notes.append(
+            "All reports are of one cohort: a string outside the list that sets the same bits as a candidate cannot be "
+            "told from it, so no candidate is called detected."
+        )
     if groups:
         notes.append(
             f"{sum(len(group) - 1 for group in groups)} candidates set the same bits as an earlier one and are "
@@ -233,6 +248,12 @@ def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...]
     unknown = int(np.isnan(found.estimate).sum())
     if cells and unknown:
         notes.append(f"{unknown} candidates cannot be told from strings outside the list.")
+    if found.fit is not None and found.fit.weights.unfitted > _MUCH:
+        notes.append(
+            f"{100 * found.fit.weights.unfitted:.0f} % of the variance is of strings that were not fitted: outside the "
+            "list, or too rare. They set the same bits every time, so that part of an error repeats every time, and "
+            "pooling does not average it out."
+        )
     if found.excluded.any():
         notes.append(
             f"{int(found.excluded.sum())} cells stick out that no candidate explains: a string outside the list is "

@@ -13,6 +13,7 @@ from typing import cast
 
 from aiohttp import web
 
+from hubbub.collector.http.connections import SERVER, Connection
 from hubbub.collector.storage.store import Verdict
 
 _BODIES = {verdict: f'{{"status": "{verdict}", "batch_id": "'.encode() for verdict in Verdict}
@@ -27,13 +28,17 @@ class Acknowledgements:
         self._second = 0
         self._heads: dict[Verdict, bytes] = {}
 
-    def answer(self, verdict: Verdict, batch_id: bytes) -> web.StreamResponse:
-        """For a connection that stays open, as HTTP/1.1 does."""
+    def text(self, verdict: Verdict, batch_id: bytes) -> bytes:
+        """All of it, for a connection that stays open, as HTTP/1.1 does."""
         second = int(time.time())
         if second != self._second:
             self._second = second
             self._heads = {verdict: _head(body, second) + body for verdict, body in _BODIES.items()}
-        return cast(web.StreamResponse, FinishedResponse(self._heads[verdict] + batch_id.hex().encode() + _END))
+        return self._heads[verdict] + batch_id.hex().encode() + _END
+
+    def answer(self, verdict: Verdict, batch_id: bytes) -> web.StreamResponse:
+        """The same for aiohttp to send."""
+        return cast(web.StreamResponse, FinishedResponse(self.text(verdict, batch_id)))
 
 
 def body(verdict: Verdict, batch_id: bytes) -> bytes:
@@ -47,6 +52,17 @@ def _head(body: bytes, second: int) -> bytes:
         f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n"
         f"Date: {formatdate(second, usegmt=True)}\r\nServer: hubbub\r\n\r\n"
     ).encode()
+
+
+def as_bytes(answer: web.Response) -> bytes:
+    """An answer of the general kind, headers and all."""
+    assert isinstance(answer.body, bytes)
+    headers = {**answer.headers, "Content-Length": str(len(answer.body))}
+    headers |= {"Date": formatdate(time.time(), usegmt=True), "Server": SERVER}
+    if answer.keep_alive is False:
+        headers["Connection"] = "close"
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {answer.status} {answer.reason}\r\n{lines}\r\n".encode() + answer.body
 
 
 class FinishedResponse:
@@ -63,6 +79,9 @@ class FinishedResponse:
         if request.transport is None:
             raise ConnectionResetError("the sender has gone")
         request.transport.write(self._data)
+        connection = request.protocol
+        if isinstance(connection, Connection):
+            connection.answered(request)
 
     async def write_eof(self) -> None:
         pass

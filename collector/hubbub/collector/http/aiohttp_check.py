@@ -25,7 +25,14 @@ from hubbub.protocol.invalid import Invalid
 KNOWN_TO_WORK = "3.10 to 3.14"  # tests/collector/http, the round trip and the hostile senders passed with each
 _NAMES: dict[type[Any], tuple[str, ...]] = {
     web.Server: ("connection_made", "connection_lost", "connections"),
-    web.RequestHandler: ("connection_lost", "force_close", "handle_error", "pause_writing", "resume_writing"),
+    web.RequestHandler: (
+        "connection_lost",
+        "data_received",
+        "force_close",
+        "handle_error",
+        "pause_writing",
+        "resume_writing",
+    ),
     web.BaseRequest: ("content", "headers", "keep_alive", "protocol", "raw_path", "remote", "transport", "version"),
     aiohttp.StreamReader: ("at_eof", "is_eof", "read_nowait", "readany"),
     web.ServerRunner: ("addresses", "server", "sites"),

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs
 
 from aiohttp import HttpVersion11, web
+from multidict import CIMultiDictProxy
 
 from hubbub.collector.commit import CLOCK_NOT_BELIEVED, Committer, too_many_ids
-from hubbub.collector.http.acknowledgement import Acknowledgements
+from hubbub.collector.http.acknowledgement import Acknowledgements, as_bytes
 from hubbub.collector.http.acknowledgement import body as acknowledgement_body
 from hubbub.collector.http.connections import SERVER, Connection, Handler
+from hubbub.collector.http.known_headers import KnownHead, QuickConnection
 from hubbub.collector.http.limits import Limits, address_behind, retry_after
 from hubbub.collector.http.openapi import document
 from hubbub.collector.http.reads import Reads, TooManyReads
 from hubbub.collector.http.tokens import Role, Tokens
-from hubbub.collector.intake import Intake, inflate
+from hubbub.collector.intake import Arrival, Intake, inflate
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.process_metrics import ProcessMetrics
@@ -105,16 +107,11 @@ class App:
     async def _answer(self, request: web.BaseRequest, connection: Connection) -> web.StreamResponse:
         try:
             return await self._route(request)(request)
-        except Refused as refused:
-            return self._refusal(request, refused)
-        except Problem as problem:
-            return _problem(problem)
         except (ConnectionError, asyncio.CancelledError):
             raise
-        except Exception as error:  # noqa: BLE001  # a bug of ours; the client is told to come back
-            self._operator_log.bug(error)
-            self._own_metrics.refused["internal"] += 1
-            return _problem(Problem(500, "Internal error", "something is wrong here, not with the request"))
+        except Exception as error:  # noqa: BLE001  # refused, or a bug of ours
+            answer = self._in_words(error)
+            return self._with_cors(request, answer) if self._settings.origins else answer
         finally:
             connection.busy = False
 
@@ -133,29 +130,79 @@ class App:
     # -- writing
 
     def _post_reports(self, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
-        if not self._limits.allows(self._sender(request)):
-            raise Refused("rate-limited", "too many requests from one sender")
-        return self._store_batch(request, self._settings.max_batch_bytes, relayed=False)
+        return self._store_batch(request, self._admit(request.protocol, request.headers, relayed=False), relayed=False)
 
     def _post_relay(self, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
-        self._authorize(request, "relay")
-        return self._store_batch(request, self._settings.max_relay_bytes, relayed=True)
+        return self._store_batch(request, self._admit(request.protocol, request.headers, relayed=True), relayed=True)
+
+    def _admit(self, connection: object, headers: CIMultiDictProxy[str], relayed: bool) -> int:
+        """How large a body may be that this sender brings; raises if it may bring none."""
+        assert isinstance(connection, Connection)
+        if relayed:
+            self._authorize(headers, "relay")
+            return self._settings.max_relay_bytes
+        if not self._limits.allows(self._sender(connection, headers)):
+            raise Refused("rate-limited", "too many requests from one sender")
+        return self._settings.max_batch_bytes
 
     async def _store_batch(self, request: web.BaseRequest, limit: int, relayed: bool) -> web.StreamResponse:
         if self.draining:
             raise Refused("draining", "the collector is stopping")
-        headers, content = request.headers, request.content
+        content = request.content
         if content.is_eof():  # it came with the headers, as small bodies do
             body = content.read_nowait()
             if len(body) > limit:
                 raise _too_large(limit, len(body))
         else:
             body = await self._body_still_arriving(request, limit)
+        arrival = self._read(body, request.headers, limit, relayed)
+        verdict = Verdict.STORED if arrival.is_empty else await self._committer.submit(arrival)
+        self._judge(arrival, verdict)
+        if request.version == HttpVersion11 and request.keep_alive and not self._settings.origins:
+            return self._acknowledgements.answer(verdict, arrival.message[BATCH_ID])
+        answer = web.Response(body=acknowledgement_body(verdict, arrival.message[BATCH_ID]), content_type=_JSON)
+        return self._with_cors(request, answer) if self._settings.origins else answer
+
+    def answer_known(self, connection: QuickConnection, head: KnownHead, body: bytes) -> bool:
+        """Begin to answer a batch whose headers came before, just as `_store_batch` would; False if that must do it."""
+        if self.draining or self._settings.origins:
+            return False
+        try:
+            relayed = self._routes[head.path.partition("?")[0]]["POST"] == self._post_relay
+            limit = self._admit(connection, head.headers, relayed)
+            if len(body) > limit:
+                raise _too_large(limit, len(body))
+            arrival = self._read(body, head.headers, limit, relayed)
+            if arrival.is_empty:
+                self._finish_known(connection, arrival, lambda: Verdict.STORED)
+            else:
+                waiter = self._committer.submit(arrival)
+                waiter.add_done_callback(lambda done: self._finish_known(connection, arrival, done.result))
+        except Exception as error:  # noqa: BLE001  # refused, or a bug of ours
+            self._finish_refused(connection, error)
+        return True
+
+    def _finish_known(self, connection: QuickConnection, arrival: Arrival, verdict_of: Callable[[], Verdict]) -> None:
+        try:
+            verdict = verdict_of()
+            self._judge(arrival, verdict)
+        except Exception as error:  # noqa: BLE001  # likewise
+            self._finish_refused(connection, error)
+        else:
+            connection.finish(self._acknowledgements.text(verdict, arrival.message[BATCH_ID]))
+
+    def _finish_refused(self, connection: QuickConnection, error: Exception) -> None:
+        answer = self._in_words(error)
+        connection.finish(as_bytes(answer), close=answer.keep_alive is False)
+
+    def _read(self, body: bytes, headers: CIMultiDictProxy[str], limit: int, relayed: bool) -> Arrival:
         encoding = headers.get("Content-Encoding")
         if encoding is not None:
             body = inflate(body, encoding, limit)
-        arrival = self._intake.read(body, headers.get("Content-Type", ""), relayed)
-        verdict = Verdict.STORED if arrival.is_empty else await self._committer.submit(arrival)
+        return self._intake.read(body, headers.get("Content-Type", ""), relayed)
+
+    def _judge(self, arrival: Arrival, verdict: Verdict) -> None:
+        """Count what was acknowledged; raises `Refused` for what was not."""
         if verdict is Verdict.ID_REUSED:
             raise Refused("id-reused", f"batch_id {arrival.message[BATCH_ID].hex()} has come before with another body")
         if verdict is Verdict.EPOCH_CLOSED:
@@ -166,10 +213,6 @@ class App:
             self._own_metrics.stopped_reports += arrival.num_stopped
         else:
             self._own_metrics.duplicates += 1
-        if request.version == HttpVersion11 and request.keep_alive and not self._settings.origins:
-            return self._acknowledgements.answer(verdict, arrival.message[BATCH_ID])
-        answer = web.Response(body=acknowledgement_body(verdict, arrival.message[BATCH_ID]), content_type=_JSON)
-        return self._with_cors(request, answer) if self._settings.origins else answer
 
     async def _body_still_arriving(self, request: web.BaseRequest, limit: int) -> bytes:
         if request.content_length is not None and request.content_length > limit:
@@ -198,14 +241,12 @@ class App:
             self._reading_bytes -= size
         return b"".join(parts)
 
-    def _sender(self, request: web.BaseRequest) -> bytes:
+    def _sender(self, connection: Connection, headers: CIMultiDictProxy[str]) -> bytes:
         if self._settings.proxies:
-            forwarded = request.headers.getall("X-Forwarded-For", [])
-            return self._limits.name(address_behind(request.remote or "", forwarded, self._settings.proxies))
-        connection = request.protocol
-        assert isinstance(connection, Connection)
+            forwarded = headers.getall("X-Forwarded-For", [])
+            return self._limits.name(address_behind(connection.remote, forwarded, self._settings.proxies))
         if connection.sender_key is not self._limits.key:
-            connection.sender, connection.sender_key = self._limits.name(request.remote or ""), self._limits.key
+            connection.sender, connection.sender_key = self._limits.name(connection.remote), self._limits.key
         return connection.sender
 
     async def _preflight(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -227,7 +268,7 @@ class App:
     # -- reading
 
     async def _get_tallies(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._authorize(request, "read")
+        self._authorize(request.headers, "read")
         query = parse_qs(request.raw_path.partition("?")[2], keep_blank_values=True)
         unknown = sorted(query.keys() - {"metric", "from", "to"})
         if unknown:
@@ -253,7 +294,7 @@ class App:
         return web.Response(text=json.dumps(document(), indent=1), content_type=_JSON, headers=_FOR_ANY_PAGE)
 
     async def _get_prometheus(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._authorize(request, "read")
+        self._authorize(request.headers, "read")
         gauges = {
             "ready": float(self._why_not_ready() is None),
             "clock_believed": float(self._committer.clock_accepts),
@@ -285,8 +326,8 @@ class App:
 
     # -- saying no
 
-    def _authorize(self, request: web.BaseRequest, role: Role) -> None:
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    def _authorize(self, headers: CIMultiDictProxy[str], role: Role) -> None:
+        scheme, _, token = headers.get("Authorization", "").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             detail = f"needs the header `Authorization: Bearer` with a token that may {role}; see `hubbub token new`"
@@ -297,15 +338,23 @@ class App:
         self._own_metrics.refused["unauthorized"] += 1
         raise Problem(401, "Unauthorized", detail, WWW_Authenticate="Bearer")
 
-    def _refusal(self, request: web.BaseRequest, refused: Refused) -> web.Response:
+    def _in_words(self, error: Exception) -> web.Response:
+        match error:
+            case Refused():
+                return self._refusal(error)
+            case Problem():
+                return _problem(error)
+        self._operator_log.bug(error)
+        self._own_metrics.refused["internal"] += 1
+        return _problem(Problem(500, "Internal error", "something is wrong here, not with the request"))
+
+    def _refusal(self, refused: Refused) -> web.Response:
         self._own_metrics.refused[refused.reason] += 1
         answer = web.Response(
             text=json.dumps(refused.to_json()), status=refused.status, content_type=PROBLEM_MEDIA_TYPE
         )
         if refused.reason in LATER and refused.reason != "metric-unknown":
             answer.headers["Retry-After"] = str(retry_after(refused.reason))
-        if self._settings.origins:
-            self._with_cors(request, answer)
         if refused.reason in ("too-large", "draining"):
             answer.force_close()  # the rest of the body is not worth reading
         return answer

@@ -30,6 +30,7 @@ _SILENT.disabled = True  # aiohttp's own messages would have addresses in them
 SERVER = "hubbub"
 """What answers say they come from. No versions: those tell whoever looks for an old one where to try."""
 
+ServerArguments = tuple["Handler", int, float, CollectorMetrics]
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
@@ -38,11 +39,11 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
 
     __slots__ = (
         "_first_request_timer",
-        "_idle_seconds",
-        "_own_metrics",
         "_read_on",
         "_unread_timer",
         "busy",
+        "idle_seconds",
+        "own_metrics",
         "sender",
         "sender_key",
     )
@@ -66,8 +67,8 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
         self.busy = False
         self.sender = b""
         self.sender_key = b""
-        self._idle_seconds = idle_seconds
-        self._own_metrics = own_metrics
+        self.idle_seconds = idle_seconds
+        self.own_metrics = own_metrics
         self._read_on: asyncio.Future[None] | None = None  # done when its sender reads on; None while it does
         self._unread_timer: asyncio.TimerHandle | None = None
         self._first_request_timer: asyncio.TimerHandle | None = loop.call_later(idle_seconds, self.force_close)
@@ -75,6 +76,20 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
     def begin_request(self) -> None:
         self.busy = True
         self._stop_timer()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether its sender reads its answers."""
+        return self._read_on is None
+
+    @property
+    def remote(self) -> str:
+        """The address at the other end."""
+        peer = None if self.transport is None else self.transport.get_extra_info("peername")
+        return str(peer[0]) if isinstance(peer, list | tuple) else str(peer or "")
+
+    def answered(self, request: web.BaseRequest) -> None:
+        """A batch was acknowledged, as the answer to a request that aiohttp has read."""
 
     async def until_read(self) -> None:
         """Wait while answers pile up that the sender does not read."""
@@ -104,9 +119,9 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
         unread = transport.get_write_buffer_size()
         if unread < before:
             later = asyncio.get_running_loop().call_later
-            self._unread_timer = later(self._idle_seconds, self._watch_unread, transport, unread)
+            self._unread_timer = later(self.idle_seconds, self._watch_unread, transport, unread)
         else:
-            self._own_metrics.unread_cut_offs += 1
+            self.own_metrics.unread_cut_offs += 1
             transport.abort()
 
     def _stop_waiting(self) -> None:
@@ -147,15 +162,15 @@ class Server(web.Server):  # type: ignore[type-arg,unused-ignore]
         self, handler: Handler, max_connections: int, idle_seconds: float, own_metrics: CollectorMetrics
     ) -> None:
         super().__init__(self._answer)
-        self._own_metrics = own_metrics
+        self.own_metrics = own_metrics
         self._answer_request = handler
         self._max_connections = max_connections
-        self._idle_seconds = idle_seconds
-        self._event_loop = asyncio.get_running_loop()
+        self.idle_seconds = idle_seconds
+        self.event_loop = asyncio.get_running_loop()
         self._open: dict[web.RequestHandler, asyncio.Transport] = {}  # the oldest first
 
     def __call__(self) -> Connection:
-        return Connection(self, self._event_loop, self._idle_seconds, self._own_metrics)
+        return Connection(self, self.event_loop, self.idle_seconds, self.own_metrics)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol

@@ -1,0 +1,103 @@
+"""Which installs are behind which counts: from linear estimates of cohorts' cells to the laws of these estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hubbub.analysis.arrays import Array, Index
+from hubbub.analysis.estimation.cells import Cohort
+from hubbub.analysis.estimation.law import Law, sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entries:
+    """How counted cells enter the estimates of some rows. An install sets at most one bit of a cohort.
+
+    Entry i: cells of `cohort[i]` enter row `row[i]` with `coefficient[i]`. `alike` cells may be one entry, if that is
+    the same for all. `inside` and `outside` are the probabilities that an install inside or outside the row sets one of
+    them; `bit` is the same number where several definitions ask about the same.
+    """
+
+    row: Index
+    cohort: Index
+    bit: Index
+    coefficient: Array
+    inside: Array
+    outside: Array
+    alike: Array
+
+
+def law_of(cohorts: Sequence[Cohort], places: Sequence[int], entries: Entries, num_rows: int, finite: float) -> Law:
+    """The law of each row's estimate. Cohorts with the same one of `places` hold the same installs; `finite` is what
+    the sampling of everyone takes off (see `cells.finite_population`)."""
+    noise = [each.noise for each in cohorts]
+    a1, a0, q, p = (np.array([getattr(each, name) for each in noise]) for name in ("a1", "a0", "q", "p"))
+    base = np.array([each.p_star / each.gain for each in noise])
+    # How many reports an install sends, and how far one more one moves the share of its cohort.
+    asked = np.array([each.reports * each.sampling if each.reports else 0.0 for each in cohorts])
+    one = np.array([1 / (each.reports * each.noise.gain) if each.reports else 0.0 for each in cohorts])
+    step = np.zeros(num_rows)
+    np.maximum.at(step, entries.row, np.abs(entries.coefficient) * (one * asked)[entries.cohort])
+
+    order = np.argsort(entries.cohort, kind="stable")
+    starts = np.searchsorted(entries.cohort[order], np.arange(len(cohorts) + 1))
+    groups = [
+        (number, installs, order[starts[c] : starts[c + 1]])
+        for number, (installs, members) in enumerate(crowds(cohorts, places))
+        for c in members
+    ]
+    sizes = [len(found) for _, _, found in groups]
+    cell = np.concatenate([found for _, _, found in groups])
+    number, installs = (np.repeat(np.array([group[i] for group in groups]), sizes) for i in (0, 1))
+    # A crowd of the law is one for each row that rests on it, and a bit one for each such crowd.
+    crowd_key, crowd_first, crowd_of = np.unique(
+        number * num_rows + entries.row[cell], return_index=True, return_inverse=True
+    )
+    _, bit_first, bit = np.unique(
+        crowd_of * (int(entries.bit.max()) + 1) + entries.bit[cell], return_index=True, return_inverse=True
+    )
+    where = entries.cohort[cell]
+    law = Law(
+        offset=sums(entries.row, entries.alike * entries.coefficient * base[entries.cohort], num_rows),
+        step=step,
+        fixed=np.zeros(num_rows),
+        row=(crowd_key % num_rows).astype(np.int64),
+        installs=installs[crowd_first],
+        crowd=crowd_of[bit_first],
+        inside=entries.inside[cell][bit_first],
+        outside=entries.outside[cell][bit_first],
+        bit=bit,
+        alike=entries.alike[cell],
+        a1=a1[where],
+        a0=a0[where],
+        q=q[where],
+        p=p[where],
+        asked=asked[where],
+        move=entries.coefficient[cell] * one[where],
+    )
+    return law.of_finite(finite)
+
+
+def crowds(cohorts: Sequence[Cohort], places: Sequence[int]) -> list[tuple[float, list[int]]]:
+    """Installs that answer in the same cohorts: how many, and the numbers of these cohorts.
+
+    Cohorts with the same place are of several definitions and hold the same installs, the smaller crowd being part of
+    the larger. A cohort of several epochs has as many installs as its sampling says, each with its part of the reports.
+    """
+    by_place: dict[int, list[int]] = {}
+    for index, place in enumerate(places):
+        if cohorts[index].reports:
+            by_place.setdefault(place, []).append(index)
+    found = []
+    for members in by_place.values():
+        members.sort(key=lambda index: -cohorts[index].sampling)
+        counted = 0.0
+        for i, smallest in enumerate(members):
+            installs = 1 / cohorts[smallest].sampling
+            if installs > counted:
+                found.append((installs - counted, members[i:]))
+            counted = installs
+    return found
