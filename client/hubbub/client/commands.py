@@ -19,7 +19,7 @@ from hubbub.client.control import Pending, Status
 from hubbub.client.state import Busy, State, Unusable
 from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, state_directory
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.label import words
+from hubbub.protocol.label import in_fours, words
 from hubbub.protocol.registry import APP, Registry
 
 
@@ -64,6 +64,8 @@ def run_status(arguments: Namespace) -> int:
             mark = "*" if decision.rule == status.rule else " "
             print(f"  {mark} {decision.mode:<5}  {decision.rule}")
     print(f"  state           {status.state_directory}")
+    if status.fingerprint:
+        print(f"  agreed to       {in_fours(status.fingerprint)}")
     limit = ", no limit known yet" if status.lifetime_epsilon is None else f" of at most {status.lifetime_epsilon:g}"
     print(f"  epsilon spent   {status.epsilon_spent:g}{limit}")
     if status.groups > 1:

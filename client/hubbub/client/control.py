@@ -23,6 +23,7 @@ from hubbub.client.respond import Draws, instantaneous_response, permanent_respo
 from hubbub.client.state import INSISTENCE, State, Unusable
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_text
 from hubbub.protocol.encoding import ABSENT
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.linking import num_groups
 from hubbub.protocol.registry import Registry
 
@@ -62,6 +63,8 @@ class Status(NamedTuple):
     """What became of records and messages since the last `forget`, by name: `made`, `sent`, `dropped_busy`, ..."""
     set_aside: tuple[str, ...] = ()
     """Files that were found corrupt and are no longer used."""
+    fingerprint: str = ""
+    """Of the registry that was agreed to (`Registry.fingerprint`); empty: none was. `hubbub verify` compares it."""
     test: str = ""
     """Why what is sent is a test and no real telemetry, such as a clock of the app's own or an address on this machine;
     empty if it is real. Only a client knows."""
@@ -218,8 +221,16 @@ def _with_numbers(status: Status, db: sqlite3.Connection) -> Status:
         batches_waiting=messages,
         reports_waiting=reports,
         next_send=outbox.next_due(db),
+        fingerprint=_fingerprint(facts.agreed),
         failures=facts.failures,
     )
+
+
+def _fingerprint(agreed: str) -> str:
+    try:
+        return Registry.parse(agreed).fingerprint if agreed else ""
+    except Invalid:  # of an earlier release of hubbub
+        return ""
 
 
 def pending(state: State, registry: Registry | None) -> list[Pending]:
