@@ -111,7 +111,7 @@ def test_one_more_message_after_a_year_tells_as_much_of_a_change_as_the_label_sa
     metric = registry(theme=f'kind = "flag"\n{NOISY}max_values = 2')["theme"]
     q, p = metric.noise.instantaneous.probabilities
     worst = max(q / p, (1 - p) / (1 - q))
-    assert log_above(worst) == metric.epsilon_one_more
+    assert log_above(worst, 12) == metric.epsilon_one_more
 
 
 def test_with_hold_any_two_histories_stay_under_periods_times_epsilon_permanent() -> None:
