@@ -73,7 +73,7 @@ def spent_in_the_state(directory: Path) -> Fraction:
     memos = sum(
         (METRICS[name].epsilon_permanent for (name,) in db.execute("SELECT metric_hash FROM memos")), Fraction(0)
     )
-    (carried,) = db.execute("SELECT value FROM meta WHERE name = 'carried'").fetchone()
+    (carried,) = db.execute("SELECT value FROM meta WHERE name = 'carried'").fetchone() or (0,)
     db.close()
     return memos + Fraction(carried, 10**6)
 

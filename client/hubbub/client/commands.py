@@ -194,7 +194,10 @@ def run_forget(arguments: Namespace) -> int:
         return _done(arguments, f"There is nothing to forget in {state.directory}.")
     with in_words():
         spent = control.forget(state)
-    kept = f"One number is kept: epsilon {spent:g} is spent."
+    if spent is None:
+        unknown = "What was spent is unknown, so nothing will be asked here again."
+        return _done(arguments, f"Forgotten: the state was corrupt and is deleted. Off. {unknown}")
+    kept = f"One number is kept: epsilon {spent:g} counts as spent."
     return _done(arguments, f"Forgotten: identity, answers and everything unsent. Off. {kept}")
 
 

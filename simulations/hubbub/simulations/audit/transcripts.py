@@ -36,8 +36,8 @@ RUNS = 7
 """How often each app is run: once in each of so many epochs, of every cadence."""
 
 STEP = timedelta(days=28, hours=1).total_seconds()
-"""Between two runs: another month every time, few enough days that no message grows too old to be sent, and more than
-an app is believed to have run without a word."""
+"""Between two runs: another month every time, and few enough days that no message grows too old to be sent. The machine
+sleeps meanwhile: epochs in which no client looked are not answered."""
 
 NOT_RECORDED = 2
 SILENT_ONE_IN = 8
