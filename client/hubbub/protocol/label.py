@@ -281,7 +281,7 @@ def _says_resemblance(names: list[str], found: float) -> str:
     return (
         f"Where chance is drawn once and kept for many bits ({', '.join(names)}), the messages of one install "
         "resemble each other. By that and its group, the next message of an install is picked out of those of "
-        f"{CROWD:,} installs with the same answers about {ceil(100 * found)} times in 100."
+        f"{CROWD:,} installs with the same answers about {round(100 * found)} times in 100."
     )
 
 
