@@ -43,11 +43,11 @@ def test_shares_among_those_who_answered_cover_with_little_noise(name: str, esti
     """With the variance at the estimate instead of the ratio tested, .56 of the choices' intervals for a population
     held it, and .80 of the histogram's. One row of each population is judged; covering more often is allowed, because
     counts this small come in steps."""
-    populations = 200
+    populations = 120
     held = among_covered(name, estimand, populations)
     hits = int(held[np.arange(populations), np.arange(populations) % 20].sum())
     assert_binomial(min(hits, round(0.95 * populations)), populations, 0.95)
-    assert power(populations, 0.95, 0.75) > 0.99
+    assert power(populations, 0.95, 0.7) > 0.99
 
 
 @pytest.mark.proof
@@ -66,11 +66,11 @@ def test_empty_cells_of_a_range_are_not_detected() -> None:
     rng = np.random.default_rng(23)
     counts = np.zeros(65, dtype=np.int64)
     counts[[3, 40, 64]] = 200, 150, 150
-    decodings, false = 40, 0
+    decodings, false = 30, 0
     for _ in range(decodings):
         found = decode(tally_of(metric, counts, rng), options=Options(quantiles=()))
         false += bool(found.detected[:64][counts[:64] == 0].any())
         assert found.detected[3]
         assert found.detected[40]
-    assert_binomial(max(false, 2), decodings, 0.05)
+    assert_binomial(max(false, 1), decodings, 0.05)
     assert power(decodings, 0.05, 0.57) > 0.99
