@@ -66,11 +66,11 @@ def test_empty_cells_of_a_range_are_not_detected() -> None:
     rng = np.random.default_rng(23)
     counts = np.zeros(65, dtype=np.int64)
     counts[[3, 40, 64]] = 200, 150, 150
-    decodings, false = 30, 0
+    decodings, false = 40, 0
     for _ in range(decodings):
         found = decode(tally_of(metric, counts, rng), options=Options(quantiles=()))
         false += bool(found.detected[:64][counts[:64] == 0].any())
         assert found.detected[3]
         assert found.detected[40]
-    assert_binomial(max(false, 1), decodings, 0.05)
+    assert_binomial(max(false, 2), decodings, 0.05)
     assert power(decodings, 0.05, 0.57) > 0.99
