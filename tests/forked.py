@@ -15,6 +15,8 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -116,13 +118,50 @@ def begin(
         plain = [sys.executable, "-m", "hubbub.command", *words]
         return subprocess.Popen(plain, stdout=subprocess.PIPE, stderr=stderr, env=env)
     reading, writing = os.pipe()
-    with Path(os.devnull).open("rb") as nothing, os.fdopen(writing, "wb") as out:
-        message = json.dumps([list(modules), list(words), str(Path.cwd()), dict(env)]).encode()
+    with os.fdopen(writing, "wb") as out:
+        pid = _fork(words, modules, Path.cwd(), env, out, stderr)
+    return Forked(pid, os.fdopen(reading, "rb"))
+
+
+def run(
+    words: Sequence[str],
+    modules: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] = os.environ,
+    timeout: float = 300,
+) -> subprocess.CompletedProcess[str]:
+    """`hubbub WORDS` from beginning to end."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        if adopts_orphans():
+            pid = _fork(words, modules, cwd or Path.cwd(), env, out, errors)
+            status = Forked(pid, out).wait(timeout)
+        else:
+            plain = [sys.executable, "-m", "hubbub.command", *words]
+            status = subprocess.run(plain, cwd=cwd, env=env, stdout=out, stderr=errors, timeout=timeout).returncode
+        out.seek(0)
+        errors.seek(0)
+        return subprocess.CompletedProcess(words, status, out.read().decode(), errors.read().decode())
+
+
+def _fork(
+    words: Sequence[str],
+    modules: Sequence[str],
+    folder: Path,
+    env: Mapping[str, str],
+    out: IO[bytes],
+    errors: IO[bytes],
+) -> int:
+    message = json.dumps([list(modules), list(words), str(folder), dict(env)]).encode()
+    with _ONE_AT_A_TIME, Path(os.devnull).open("rb") as nothing:
         forge = _forge()
-        socket.send_fds(forge, [message], [nothing.fileno(), out.fileno(), stderr.fileno()])
+        socket.send_fds(forge, [message], [nothing.fileno(), out.fileno(), errors.fileno()])
         pid = int(forge.recv(64))
         assert forge.recv(64) == b"."
-    return Forked(pid, os.fdopen(reading, "rb"))
+    return pid
+
+
+_ONE_AT_A_TIME = threading.Lock()
 
 
 @cache

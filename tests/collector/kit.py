@@ -63,6 +63,11 @@ def random_batch(random: Random, metrics: list[Metric], now: float, reports: int
     return Batch.of(random.randbytes(16), made)
 
 
+def run_command(*words: object, **options) -> subprocess.CompletedProcess[str]:
+    """A command of the collector from beginning to end, in a process of its own."""
+    return forked.run([str(word) for word in words], MODULES, **options)
+
+
 class Collector:
     """A collector process. Its own clock, its own directory, a port of its own."""
 
@@ -124,8 +129,9 @@ class Collector:
         return self.post(pack(batch))
 
     def relay_token(self) -> str:
-        command = [sys.executable, str(LAUNCH), "token", "new", "--data", str(self.data), "--role", "relay"]
-        token = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        done = run_command("token", "new", "--data", self.data, "--role", "relay")
+        assert done.returncode == 0, done.stderr
+        token = done.stdout.strip()
         time.sleep(1.1)  # a collector looks at its tokens every second
         return token
 

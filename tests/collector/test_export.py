@@ -1,21 +1,18 @@
 """Tallies leave over HTTP or from the directory alike; two collectors' tallies merge into that of one."""
 
 import json
-import subprocess
-import sys
 import time
 from random import Random
 
 from hubbub.protocol.tally import Tally, merge
 from hubbub.protocol.wire import pack
-from tests.collector.kit import LAUNCH, REGISTRY, Collector, random_batch
+from tests.collector.kit import REGISTRY, Collector, random_batch, run_command
 
 METRICS = list(REGISTRY)
 
 
 def export(out, *flags):
-    command = [sys.executable, str(LAUNCH), "export", "--out", str(out), *flags]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = run_command("export", "--out", out, *flags)
     assert done.returncode == 0, done.stderr
     return {path.stem: path.read_text() for path in out.glob("*.json")}, done
 
@@ -28,8 +25,7 @@ def test_a_url_and_a_directory_give_the_same_files(tmp_path):
         assert done.stdout.count("2 epochs, 10 reports") == len(METRICS)
         shown = f"http://127.0.0.1:{collector.port}/v1/tallies"  # as the greeting has it
         assert export(tmp_path / "e", "--url", shown, "--token", collector.token)[0] == online
-        command = [sys.executable, str(LAUNCH), "export", "--data", str(collector.data), "--out", str(tmp_path / "x")]
-        busy = subprocess.run(command, capture_output=True, text=True)
+        busy = run_command("export", "--data", collector.data, "--out", tmp_path / "x")
         assert (busy.returncode, "must not be in use" in busy.stderr) == (2, True)
     offline, _ = export(tmp_path / "b", "--data", str(collector.data))
     assert online == offline

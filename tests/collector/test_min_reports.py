@@ -2,12 +2,10 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from random import Random
 
-from tests.collector.kit import LAUNCH, REGISTRY, Collector, random_batch
+from tests.collector.kit import REGISTRY, Collector, random_batch, run_command
 
 METRIC = [REGISTRY["dark_theme"]]
 RULE = ("--min-reports", "20")
@@ -26,8 +24,7 @@ def shown(collector):
 
 
 def export(*flags):
-    command = [sys.executable, str(LAUNCH), "export", *flags]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = run_command("export", *flags)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -18,7 +18,7 @@ from random import Random
 import pytest
 
 from hubbub.protocol.wire import MEDIA_TYPE, pack
-from tests.collector.kit import LAUNCH, REGISTRY, REGISTRY_TOML, Collector, random_batch
+from tests.collector.kit import LAUNCH, REGISTRY, REGISTRY_TOML, Collector, random_batch, run_command
 
 METRICS = list(REGISTRY)
 
@@ -28,7 +28,7 @@ def batch(seed):
 
 
 def start_and_fail(*flags: str) -> str:
-    done = subprocess.run([sys.executable, str(LAUNCH), "collect", *flags], capture_output=True, text=True, timeout=30)
+    done = run_command("collect", *flags, timeout=30)
     assert done.returncode == 2, done
     assert "Traceback" not in done.stderr
     return done.stderr

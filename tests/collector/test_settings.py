@@ -2,14 +2,12 @@
 
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
 from hubbub.collector.settings import read_settings, unknown_variables
 from hubbub.protocol.invalid import Invalid
-from tests.collector.kit import LAUNCH, REGISTRY_TOML, ROOT
+from tests.collector.kit import REGISTRY_TOML, ROOT, run_command
 
 
 def test_flags_win_over_variables_and_variables_over_the_file(tmp_path):
@@ -37,8 +35,7 @@ def test_flags_win_over_variables_and_variables_over_the_file(tmp_path):
 def test_a_variable_that_nothing_reads_is_named_with_the_nearest_and_without_its_value(tmp_path):
     (tmp_path / "metrics.toml").write_text(REGISTRY_TOML)
     given = {"HUBBUB_MIN_FREE_BYTE": "secret", "HUBBUB_MODE": "test", "HUBBUB_METRICS": str(tmp_path / "metrics.toml")}
-    command = [sys.executable, str(LAUNCH), "collect", "--check", "--port", "0", "--data", str(tmp_path / "data")]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **given})
+    done = run_command("collect", "--check", "--port", 0, "--data", tmp_path / "data", env={**os.environ, **given})
     assert done.returncode == 0
     words = "HUBBUB_MIN_FREE_BYTE is set, but hubbub has no such variable; did you mean HUBBUB_MIN_FREE_BYTES?"
     assert done.stderr.count("HUBBUB_") == words.count("HUBBUB_")

@@ -3,15 +3,13 @@
 import os
 import socket
 import sqlite3
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.collector.certificates import make_certificate, needs_openssl
-from tests.collector.kit import LAUNCH, REGISTRY_TOML, Collector
+from tests.collector.kit import REGISTRY_TOML, Collector, run_command
 
 
 @pytest.fixture
@@ -22,10 +20,8 @@ def check(tmp_path):
 
     def run(*flags):
         before = everything(tmp_path)
-        command = [sys.executable, str(LAUNCH), "collect", "--check", "--metrics", str(metrics), *flags]
-        if "--port" not in flags:
-            command += ["--port", "0"]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+        port = () if "--port" in flags else ("--port", "0")
+        done = run_command("collect", "--check", "--metrics", metrics, *flags, *port, cwd=tmp_path, timeout=120)
         assert "Traceback" not in done.stderr
         assert everything(tmp_path) == before
         return done.returncode, done.stdout + done.stderr
@@ -100,13 +96,13 @@ def test_a_store_that_this_hubbub_cannot_read_is_named(check, tmp_path):
 def test_beside_the_running_collector_the_rest_is_checked(check, tmp_path):
     with Collector(tmp_path) as running:
         flags = ("--data", str(running.data), "--port", str(running.port))
-        command = [sys.executable, str(LAUNCH), "collect", "--check", "--metrics", str(tmp_path / "metrics.toml")]
-        done = subprocess.run([*command, *flags], capture_output=True, text=True)
+        command = ("collect", "--check", "--metrics", tmp_path / "metrics.toml", *flags)
+        done = run_command(*command)
         assert done.returncode == 0
         words = f"{running.data}: in use by a running collector; its port and directory were not checked"
         assert words in done.stdout.splitlines()
         (tmp_path / "metrics.toml").write_text("nonsense")
-        assert subprocess.run([*command, *flags], capture_output=True).returncode == 2
+        assert run_command(*command).returncode == 2
 
 
 @needs_openssl

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from random import Random
 
@@ -12,15 +10,14 @@ import pytest
 from hubbub.collector.intake import Intake
 from hubbub.protocol.report import Batch
 from hubbub.protocol.wire import MEDIA_TYPE, MEDIA_TYPE_JSON, pack, to_json
-from tests.collector.kit import LAUNCH, REGISTRY, Collector, random_batch
+from tests.collector.kit import REGISTRY, Collector, random_batch, run_command
 from tests.collector.test_intake import CATALOG, NOW
 
 METRICS = list(REGISTRY)
 
 
 def command(collector, *arguments):
-    line = [sys.executable, str(LAUNCH), "stop", *arguments, "--data", str(collector.data)]
-    done = subprocess.run(line, capture_output=True, text=True)
+    done = run_command("stop", *arguments, "--data", collector.data)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -102,8 +99,7 @@ def test_a_list_that_cannot_be_read_changes_nothing_and_is_named(tmp_path):
 )
 def test_the_command_refuses_in_words(tmp_path, arguments, words):
     (tmp_path / "data").mkdir()
-    line = [sys.executable, str(LAUNCH), "stop", *arguments, "--data", str(tmp_path / "data")]
-    done = subprocess.run(line, capture_output=True, text=True)
+    done = run_command("stop", *arguments, "--data", tmp_path / "data")
     assert (done.returncode, words in done.stderr) == (2, True)
 
 

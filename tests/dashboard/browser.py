@@ -1,14 +1,19 @@
-"""A real browser for the dashboard's tests: the system's Chromium, driven by Playwright. It downloads none."""
+"""A real browser for the dashboard's tests: the system's Chromium, driven by Playwright. It downloads none. And a real
+dashboard for it, as the command serves it, in a process of its own."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
+
+from tests import forked
 
 FLAGS = (
     "--headless",
@@ -38,6 +43,26 @@ def running_browser() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def running_dashboard(source: Sequence[str], folder: Path, *options: str, token: str | None = None) -> Iterator[str]:
+    """Its address, on a free port of this machine. What it says of mistakes is in `dashboard.log`."""
+    words = ["dashboard", "--from", *source, "--port", "0", "--no-browser", *options]
+    environ = {name: value for name, value in os.environ.items() if name != "HUBBUB_TOKEN"}
+    if token is not None:
+        environ["HUBBUB_TOKEN"] = token
+    modules = ("hubbub.dashboard.commands", "hubbub.dashboard.app", "tests.dashboard.made_bundle")
+    with (folder / "dashboard.log").open("wb") as errors:
+        process = forked.begin(words, modules, stderr=errors, env=environ)
+        try:
+            found = re.search(r"Dashboard on (\S+)", process.stdout.readline().decode())
+            assert found, (folder / "dashboard.log").read_text()
+            yield found[1].rstrip("/")
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0
+            process.stdout.close()
 
 
 class Visit:

@@ -22,9 +22,8 @@ from hubbub.protocol.report import Batch, Report
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.wire import pack
 from hubbub.simulations.demo.run import CANDIDATES
-from hubbub.simulations.server import running_dashboard
 from tests.collector.kit import Collector
-from tests.dashboard.browser import Visit, running_browser, visit
+from tests.dashboard.browser import Visit, running_browser, running_dashboard, visit
 from tests.dashboard.kit import REGISTRY, write_samples
 
 VALUES = {"dark_theme": True, "language": "rust", "homepage": "https://news.example/", "startup_time": 2.5}

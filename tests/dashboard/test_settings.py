@@ -17,6 +17,7 @@ import pytest
 from hubbub.dashboard.commands import add_dashboard, given_candidates, run_dashboard
 from hubbub.dashboard.settings import Settings
 from hubbub.protocol.invalid import Invalid
+from tests import forked
 from tests.dashboard.kit import write_samples
 from tests.interrupts import interruptible
 
@@ -61,8 +62,8 @@ def test_the_token_is_not_in_what_a_traceback_shows() -> None:
 
 
 def run(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
-    command = [*DASHBOARD, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environ}, timeout=300)
+    words = ["dashboard", "--no-browser", *map(str, arguments)]
+    return forked.run(words, ["hubbub.dashboard.commands", "hubbub.dashboard.app"], env={**os.environ, **environ})
 
 
 def test_it_serves_until_it_is_told_to_stop(tmp_path) -> None:

@@ -73,6 +73,7 @@ class Project:
         (customs / "sitecustomize.py").write_text(BLOCKED.format(names=self.lacks))
         settings = {"PATH": self.path, "PYTHONPATH": str(customs), "PIP_NO_INDEX": "1"}
         settings["PIP_FIND_LINKS"] = self.wheels.as_uri()
+        settings["PIP_NO_COMPILE"] = "0"  # how pip spells yes for this option; compiling is most of an install
         done = subprocess.run(
             [sys.executable, "tools/environment.py", *options],
             cwd=self.root,

@@ -2,8 +2,6 @@
 
 import io
 import json
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -12,7 +10,7 @@ from hubbub.collector.http.tokens import Tokens, new_token, read_tokens, revoke_
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.tally_files import fetch_tallies
-from tests.collector.kit import LAUNCH, Collector
+from tests.collector.kit import Collector, run_command
 
 
 class Watched:
@@ -121,7 +119,7 @@ def test_tokens_made_while_others_are_revoked_are_never_lost(watched):
 
 
 def command(*arguments):
-    done = subprocess.run([sys.executable, str(LAUNCH), "token", *arguments], capture_output=True, text=True)
+    done = run_command("token", *arguments)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -3,7 +3,6 @@
 import re
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
@@ -14,16 +13,13 @@ import pytest
 from hubbub.collector.storage.backup import backup, restore
 from hubbub.collector.storage.log import segments
 from hubbub.protocol.invalid import Invalid
-from tests.collector.kit import LAUNCH, REGISTRY, Collector, random_batch
+from tests.collector.kit import REGISTRY, Collector, random_batch
+from tests.collector.kit import run_command as run
 from tests.collector.storage.damage import fill
 from tests.collector.storage.kit import NOW, Place, daily
 
 METRICS = list(REGISTRY)
 FAST = ("--sender-rate", "1e6", "--sender-burst", "1000000", "--checkpoint-seconds", "0.2", "--segment-bytes", "65536")
-
-
-def run(*arguments):
-    return subprocess.run([sys.executable, str(LAUNCH), *map(str, arguments)], capture_output=True, text=True)
 
 
 def test_a_backup_under_load_has_all_that_was_acknowledged_before_it(tmp_path):

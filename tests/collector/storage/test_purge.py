@@ -2,8 +2,6 @@
 
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from contextlib import closing
 from random import Random
@@ -13,7 +11,7 @@ import pytest
 from hubbub.collector.storage.purge import Purged, list_purged, restore_purged
 from hubbub.protocol.cadence import epoch_of, epoch_text
 from hubbub.protocol.invalid import Invalid
-from tests.collector.kit import LAUNCH, REGISTRY, REGISTRY_TOML, Collector, random_batch
+from tests.collector.kit import REGISTRY, REGISTRY_TOML, Collector, random_batch, run_command
 from tests.collector.storage.kit import DAY, NOW, Place, daily, reports
 
 SHORT = REGISTRY_TOML.replace("grace = 6", 'grace = 6\nretention = "10d"')
@@ -104,8 +102,7 @@ def test_the_command_shows_and_restores(tmp_path):
     place = purged(tmp_path)
 
     def run(*arguments):
-        command = [sys.executable, str(LAUNCH), "purge", *arguments, "--data", str(tmp_path)]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = run_command("purge", *arguments, "--data", tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 

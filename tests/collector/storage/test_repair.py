@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from random import Random
 
 import pytest
@@ -13,7 +11,7 @@ from hubbub.collector.storage.log import segments
 from hubbub.collector.storage.repair import repair
 from hubbub.protocol.cadence import epoch_of, epoch_text
 from hubbub.protocol.invalid import Invalid
-from tests.collector.kit import LAUNCH
+from tests.collector.kit import run_command
 from tests.collector.storage.damage import fill, flip, start
 from tests.collector.storage.kit import NOW, Place
 from tests.collector.storage.test_checkpoint import sql
@@ -114,8 +112,7 @@ def test_the_command_lists_what_is_lost_and_refuses_to_work_in_place(tmp_path):
     fill(place, batches=8)
 
     def run(out):
-        command = [sys.executable, str(LAUNCH), "repair", "--data", str(place.path), "--out", str(out)]
-        return subprocess.run(command, capture_output=True, text=True)
+        return run_command("repair", "--data", place.path, "--out", out)
 
     done = run(tmp_path / "whole")
     assert (done.returncode, done.stdout) == (0, f"{tmp_path / 'whole'}: 64 reports\nNothing is lost.\n"), done.stderr

@@ -107,9 +107,10 @@ def from_clients() -> dict[str, np.ndarray]:
     return {name: columns_of(tallies) for name, tallies in found.items()}
 
 
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", [name for name in KEYS if name not in ("speed", "parity")])
 def test_exact_tallies_and_single_reports_have_one_law(name):
-    """400 tallies each way: a column whose deviation is doubled is caught, and in the proof one that is 20 % off."""
+    """400 tallies each way: a column whose deviation is doubled is caught, and in the proof one that is 20 % off. The
+    proof has all kinds; here a mean, which is one bit like a flag, and a second string are left out."""
     columns = exact(name)
     assert_same_law(columns, sample(report_tally, name, QUICK, seed=2))
     assert power_against_spread(QUICK, 2.0, columns.shape[1]) > 0.99

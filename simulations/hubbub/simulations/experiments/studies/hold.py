@@ -279,7 +279,7 @@ EXPERIMENT = Experiment(
     source="Erlingsson, Pihur, Korolova 2014 (RAPPOR), section 6; Ding, Kulkarni, Yekhanin 2017, section 4; exact "
     "laws derived here",
     full=Setting(),
-    quick=Setting(hold=8, installs=80),
+    quick=Setting(hold=8, installs=40),
     describe=describe,
     predict=predict,
     run=run,
