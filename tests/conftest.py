@@ -20,12 +20,18 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests import forked
 from tests.leftovers import Leftovers
 
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".proof"
 SOURCES = ("pyproject.toml", "client", "collector", "analysis", "simulations", "tests")
 FIGURE = "figure"
+
+# Where several processes test at once they have the cores already: threads of the linear algebra that wait for one
+# another beside them cost twice as much again. Set before anything imports numpy; a proof has the machine to itself.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # No run differs from the last unless the code does, and no slow machine fails a check.
 # `--hypothesis-profile explore` looks for new examples.
@@ -70,6 +76,11 @@ def pytest_configure(config: pytest.Config) -> None:
     is_worker = hasattr(config, "workerinput")
     if "proof" in config.option.markexpr and not is_worker:
         config.pluginmanager.register(_Record(config), "hubbub-proof-record")
+
+
+@pytest.hookimpl(tryfirst=True)  # before it is looked for what is left behind
+def pytest_sessionfinish() -> None:
+    forked.end()
 
 
 class _Record:

@@ -20,7 +20,7 @@ import pytest
 
 PATIENCE = 20.0
 """Seconds in which what was told to end must be gone: a limit for what stays, no claim about time."""
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 _OUTPUT = "left_behind"
 
 
@@ -57,6 +57,14 @@ class Leftovers:
 def adopt_orphans() -> None:
     if sys.platform == "linux":
         assert ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def adopts_orphans() -> bool:
+    if sys.platform != "linux":
+        return False
+    adopts = ctypes.c_int(0)
+    assert ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(adopts), 0, 0, 0) == 0
+    return bool(adopts.value)
 
 
 def end_descendants(patience: float) -> list[str]:

@@ -19,10 +19,12 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import Batch, Report
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.wire import MEDIA_TYPE, pack
+from tests import forked
 from tests.registry_head import head
 
 LAUNCH = Path(__file__).with_name("launch.py")
 ROOT = Path(__file__).parents[2]
+MODULES = ("hubbub.collector.commands", "hubbub.collector.serve")
 
 # A grace of 6 keeps 7 epochs open: 8 metrics then make 50 reports and more.
 _TERMS = 'grace = 6\nwhy = "To test"\nowner = "test@example.org"\nexpires = 2099-01-01\n'
@@ -72,13 +74,18 @@ class Collector:
             metrics.write_text(REGISTRY_TOML)
         self.log_path = folder / "stderr.log"
         self._stderr = self.log_path.open("ab")
-        command = [sys.executable, str(launch), "collect", "--metrics", str(metrics), "--data", str(self.data)]
-        self.process = subprocess.Popen(
-            [*command, "--port", "0", "--min-free-bytes", "0", "--min-reports", "0", *flags],
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
-        )
+        words = ["collect", "--metrics", str(metrics), "--data", str(self.data), "--port", "0"]
+        words += ["--min-free-bytes", "0", "--min-reports", "0", *flags]
+        variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+        if launch == LAUNCH and env is None:
+            self.process = forked.begin(words, MODULES, stderr=self._stderr, env=variables)
+        else:  # another program, or another environment from its first instruction on
+            self.process = subprocess.Popen(
+                [sys.executable, str(launch), *words],
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                env=variables | (env or {}),
+            )
         self.printed = self._read_greeting()
         self.port = int(re.search(r"Collecting on https?://[^ ]*:(\d+)", self.printed)[1])
         token_file = re.search(r"Read token, in a file that only this user can read: +(.+)", self.printed)

@@ -26,6 +26,9 @@ NOT_RUN = [
     *_because("it is what runs this test", r"make (test|newest)\b"),
     *_because("hours; each proof has a quick form in the tests", r"make proof\b"),
     *_because("tests/quality runs each of its tools", r"make check\b"),
+    *_because(
+        "tests/docs/test_made_pages.py and tests/command/test_documented.py run them", r"python tools/\w+_page\.py\b"
+    ),
     *_because("tests/docs/test_site.py runs the same builder", r"make docs\b"),
     *_because(
         "it sets up an environment; tests/packaging and tests/simulations/demo/test_demo.py do both", r"make demo\b"
@@ -42,7 +45,7 @@ NOT_RUN = [
 SMALLER = [
     *_because("--trials 10000 --installs 0", r"hubbub audit (?!--module)"),
     *_because("--trials 10000", r"hubbub audit --module"),
-    *_because("--repeats 2 --installs 1e5", r"hubbub sweep\b"),
+    *_because("--repeats 1 --installs 1e4 --processes 1", r"hubbub sweep\b"),
     *_because("--installs 2000", r"hubbub simulate (?!.*--metric language).*--epochs"),
 ]
 

@@ -31,14 +31,13 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import Batch, Report
 from hubbub.protocol.wire import MEDIA_TYPE, pack
 from tests.docs.blocks import ROOT
-from tests.docs.warm import Hubbub
+from tests.docs.warm import PATIENCE, Hubbub
 
 EXAMPLES = ROOT / "examples"
 LOCAL = "http://127.0.0.1:8787"
 FOLDERS = ("/var/lib/hubbub", "/etc/hubbub", "/backup")
 ANSWERS_NO = ("diff", "plan", "audit", "simulate", "decode")
 """Commands whose status 1 means: done, and the answer is no."""
-PATIENCE = 120.0
 FILES = {
     # google/rappor's three files: two strings, 60 % and 40 %, in two cohorts of 5000.
     "params.csv": "k,h,m,p,q,f\n8,1,2,0.25,0.75,0.5\n",
@@ -55,22 +54,6 @@ FILES = {
 _PLAIN = re.compile(r"hubbub (\$TOKEN|[^|<>;&$`*])*")
 """A command that needs no shell."""
 
-_LOOP = """
-import contextlib, io, json, sys, traceback
-names = {"__name__": "__main__"}
-answers = sys.stdout
-for line in sys.stdin:
-    out = io.StringIO()
-    wrong = ""
-    with contextlib.redirect_stdout(out):
-        try:
-            place, source = json.loads(line)
-            exec(compile(source, place, "exec"), names)
-        except BaseException:
-            wrong = traceback.format_exc()
-    print(json.dumps([out.getvalue(), wrong]), file=answers, flush=True)
-"""
-
 
 class Session:
     """One reader of one page. `folder` becomes their working directory."""
@@ -82,8 +65,8 @@ class Session:
         self.url = f"http://127.0.0.1:{self.port}"
         self.cwd = folder / "here"
         self.root = folder / "root"
-        self._servers: dict[str, subprocess.Popen[str]] = {}  # by subcommand, one of each at a time
-        self._python: subprocess.Popen[str] | None = None
+        self._servers: dict[str, tuple[int, IO[str]]] = {}  # by subcommand, one of each at a time
+        self._python: tuple[int, IO[str], IO[str]] | None = None
         self._set_the_stage()
         self.variables = self._first_variables()
 
@@ -94,11 +77,10 @@ class Session:
         for kind in list(self._servers):
             self.stop_server(kind)
         if self._python:
-            assert self._python.stdin
-            assert self._python.stdout
-            self._python.stdin.close()
-            self._python.wait(PATIENCE)
-            self._python.stdout.close()
+            interpreter, asked, answered = self._python
+            asked.close()
+            self._hubbub.wait(interpreter)
+            answered.close()
 
     # -- what a reader has before the page begins
 
@@ -120,7 +102,8 @@ class Session:
             self.save(name, text)
 
     def _first_variables(self) -> dict[str, str]:
-        mine = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV")}
+        kept = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV", "OPENBLAS_NUM_THREADS")
+        mine = {name: value for name, value in os.environ.items() if name in kept}
         mine["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{mine.get('PATH', '')}"
         home = self.folder / "home"
         home.mkdir()
@@ -177,22 +160,19 @@ class Session:
         """Run source after what was run before, and return what it printed. Raises AssertionError where it raises."""
         if LOCAL in source or "telemetry.example.org" in source:
             self._have_server()
-        if self._python is None:
-            self._python = subprocess.Popen(
-                [sys.executable, "-c", _LOOP],
-                cwd=self.cwd,
-                env=self.variables,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        assert self._python.stdin
-        assert self._python.stdout
-        self._python.stdin.write(json.dumps([place, self._prepared(source)]) + "\n")
-        self._python.stdin.flush()
-        printed, wrong = json.loads(self._python.stdout.readline())
+        _, asked, answered = self._python = self._python or self._interpreter()
+        asked.write(json.dumps([place, self._prepared(source)]) + "\n")
+        asked.flush()
+        printed, wrong = json.loads(answered.readline())
         assert not wrong, f"{place}\n{wrong}"
         return self._as_shown(printed)
+
+    def _interpreter(self) -> tuple[int, IO[str], IO[str]]:
+        asked, answered = self.folder / "asked", self.folder / "answered"
+        os.mkfifo(asked)
+        os.mkfifo(answered)
+        interpreter = self._hubbub.python(self.cwd, self.variables, asked, answered)
+        return interpreter, asked.open("w", encoding="utf-8"), answered.open(encoding="utf-8")
 
     def pytest(self, place: str, source: str) -> None:
         """Run a block of tests as pytest does."""
@@ -248,25 +228,24 @@ class Session:
         command = command.partition(" #")[0] + ("" if "--port" in command else f" --port {port}")
         reading, terminal = os.openpty()  # readers start servers in a terminal, and only there a token is shown
         tty.setraw(terminal)
-        with (self.folder / f"{kind}.log").open("wb") as log:
-            self._servers[kind] = subprocess.Popen(
-                ["bash", "-c", f"exec {command}"],
-                cwd=self.cwd,
-                env=self.variables,
-                stdout=terminal,
-                stderr=log,
-                text=True,
-                start_new_session=True,
-            )
+        log = self.folder / f"{kind}.log"
+        server = self._hubbub.start(self._words(command)[1:], self.cwd, self.variables, os.ttyname(terminal), log)
+        self._servers[kind] = server, os.fdopen(reading)
         os.close(terminal)
-        self._servers[kind].stdout = os.fdopen(reading)
         said = self._greeting(kind, "  data " if kind == "collect" else f":{port}")
         return self._as_shown(said) if kind == "collect" else said.replace(f":{port}", ":8788")
 
+    def _words(self, command: str) -> list[str]:
+        """What a shell makes of a command."""
+        script = f"printf '%s\\0' {command}"
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=self.cwd, env=self.variables, stdout=subprocess.PIPE, check=True
+        )
+        return done.stdout.decode().split("\0")[:-1]
+
     def _greeting(self, kind: str, last: str) -> str:
         """What it prints until it answers. Its token goes where the page's commands look for it."""
-        stdout = self._servers[kind].stdout
-        assert stdout is not None
+        _, stdout = self._servers[kind]
         lines: list[str] = []
         while line := _line(stdout):
             lines.append(line)
@@ -279,17 +258,10 @@ class Session:
         raise AssertionError(f"the server did not start: {''.join(lines)}{said}")
 
     def stop_server(self, kind: str) -> None:
-        server = self._servers.pop(kind, None)
-        if server is None:
-            return
-        server.terminate()
-        try:
-            server.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
-        if server.stdout:
-            server.stdout.close()
+        if kind in self._servers:
+            server, terminal = self._servers.pop(kind)
+            self._hubbub.stop(server)
+            terminal.close()
 
     def _send_some_reports(self) -> None:
         """Two hundred reports of each metric, noised by the client's own code, as a relay would bring them."""

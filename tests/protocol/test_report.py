@@ -263,7 +263,7 @@ def test_reading_a_packed_message_takes_at_most_four_times_its_size() -> None:
 
 def test_reading_a_json_message_takes_at_most_32_times_its_size() -> None:
     """Each of the texts that Python's objects blow up most."""
-    size = 2**18
+    size = 2**16
 
     def filled(unit: str, opening: str = "[", closing: str = "]") -> bytes:
         return (opening + ",".join([unit] * (size // (len(unit.encode()) + 1))) + closing).encode()

@@ -106,7 +106,7 @@ def score_ratios(
     Its variance is taken where the ratio is r and not where it was estimated: `variance` gives it for a ratio of each
     row. Where counts are small the two differ much: nobody counted does not mean nobody there.
 
-    The ends are found by halving, from the estimated ratio outwards.
+    The ends are found by halving, from the plain reach outwards and then inwards, to a billionth of it.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = top / bottom
@@ -119,14 +119,16 @@ def score_ratios(
         return np.asarray((top - r * bottom) ** 2 > z2 * variance(r))
 
     def end(side: float) -> Array:
-        step = np.full(len(top), 1e-6)
+        step = np.maximum(np.where(np.isfinite(std_error), np.sqrt(z2) * std_error, 0), 1e-6)
         inside, outside = np.nan_to_num(ratio), np.nan_to_num(ratio) + side * step
         for _ in range(40):  # doubled until it is too far
             far = surprising(outside)
+            if far.all():
+                break
             step = np.where(far, step, 2 * step)
             inside = np.where(far, inside, outside)
             outside = np.where(far, outside, outside + side * step)
-        for _ in range(40):
+        for _ in range(30):
             middle = (inside + outside) / 2
             far = surprising(middle)
             inside, outside = np.where(far, inside, middle), np.where(far, middle, outside)
