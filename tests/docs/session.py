@@ -291,15 +291,33 @@ def failed(command: str, status: int) -> bool:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Whether output is what a page shows, `...` standing for what varies."""
-    parts = []
-    for line in shown.strip("\n").splitlines():
+    """Whether output is what a page shows, `...` standing for what varies: within a line, or alone for whole lines."""
+    expected = [line.rstrip() for line in shown.strip("\n").splitlines()]
+    given = [line.rstrip() for line in printed.strip("\n").splitlines()]
+    reached = {0}  # how many lines of the output the lines shown so far can stand for
+    for line in expected:
         if line.strip() == "...":
-            parts.append(r"(?:.*\n)*?")
+            reached = set(range(min(reached, default=len(given) + 1), len(given) + 1))
         else:
-            parts.append(r".*?".join(map(re.escape, line.rstrip().split("..."))) + r"\n")
-    given = "".join(f"{line.rstrip()}\n" for line in printed.strip("\n").splitlines())
-    return re.fullmatch("".join(parts), given) is not None
+            reached = {number + 1 for number in reached if number < len(given) and _line_matches(line, given[number])}
+    return len(given) in reached
+
+
+def _line_matches(shown: str, printed: str) -> bool:
+    """Each part that is shown is looked for behind the one before, so that this never takes long."""
+    first, *parts = shown.split("...")
+    if not parts:
+        return shown == printed
+    *parts, last = parts
+    if not printed.startswith(first):
+        return False
+    at = len(first)
+    for part in parts:
+        found = printed.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return printed.endswith(last) and len(printed) - len(last) >= at
 
 
 def _reports(registry: Registry, chance: Random) -> list[Report]:

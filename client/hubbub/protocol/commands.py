@@ -65,7 +65,7 @@ def add_verify(parser: ArgumentParser) -> None:
     parser.epilog = (
         "exit status: 0 the same, 1 another or none is shown there, 2 something is wrong\n\n"
         "The collector's own address is refused: it could show every person another registry.\n\n"
-        "example:\n  hubbub verify metrics.toml app-2.1-py3-none-any.whl"
+        "example:\n  hubbub verify metrics.toml released/metrics.toml"
     )
     parser.add_argument("metrics", metavar="METRICS.TOML", help="the registry on this machine")
     parser.add_argument(

@@ -1,8 +1,9 @@
 """The audit: what the client's own code tells, measured, against what its registry claims.
 
-Two parts. The *draw*: memos and reports of two values, a million trials for each metric, from `respond` and the
-operating system's chance. The *client*: thousands of installs from `record` to the bytes on the wire. Every test gets
-an equal share of the run's chance to be wrong; the thresholds are fixed before anything is drawn.
+Three parts. The *draw*: memos and reports of two values, a million trials for each metric, from `respond` and the
+operating system's chance. The *client*: thousands of installs from `record` to the bytes on the wire. Every test of
+these gets an equal share of the run's chance to be wrong; the thresholds are fixed before anything is drawn. And
+*time*: whether the same messages leave at the same moments whatever is recorded, which is compared exactly.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hubbub.client.respond import Random, respond
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.audit.any_callable import CallableAudit, Mechanism
+from hubbub.simulations.audit.departures import Watched, watch_departures
 from hubbub.simulations.audit.draws import DrawAudit, Respond
 from hubbub.simulations.audit.evidence import ALPHA, STRAY, Finding
 from hubbub.simulations.audit.promises import Promise, promises
@@ -39,6 +41,7 @@ class Audit:
     findings: tuple[Finding, ...]  # every test, with what it claimed and what was seen
     alpha: float = ALPHA  # the chance that a true claim fails any of them
     promises: tuple[Promise, ...] = ()  # what was tried besides, which is no matter of chance
+    watched: tuple[Watched, ...] = ()  # whether messages leave at the same moments whatever is recorded
 
     @property
     def failures(self) -> list[Finding]:
@@ -51,7 +54,14 @@ class Audit:
 
     @property
     def passed(self) -> bool:
-        return not self.failures and not any(promise.failure for promise in self.promises)
+        return not self.failures and not self.broken
+
+    @property
+    def broken(self) -> int:
+        """How many promises besides did not hold."""
+        return sum(bool(promise.failure) for promise in self.promises) + sum(
+            bool(each.failure) for each in self.watched
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -59,6 +69,7 @@ class Audit:
             "false_alarm": {"exceeded": self.alpha, "stray": self.false_stray},
             "findings": [_to_json(finding) for finding in self.findings],
             "promises": [{"tried": promise.tried, "failure": promise.failure} for promise in self.promises],
+            "watched": [watched._asdict() for watched in self.watched],
         }
 
 
@@ -90,8 +101,10 @@ def audit_registry(
         steps.append(("whole clients", clients.work, clients.run(random)))
     _walk(steps, progress)
     found = [finding for draw in draws for finding in draw.findings()]
-    kept = tuple(promises(registry, random)) if clients else ()
-    return Audit(tuple(found + (clients.findings() if clients else [])), promises=kept)
+    if clients is None:
+        return Audit(tuple(found))
+    watched = watch_departures(registry, clients.times[0], seed=int.from_bytes(random(8), "little"))
+    return Audit(tuple(found + clients.findings()), promises=tuple(promises(registry, random)), watched=tuple(watched))
 
 
 def audit_callable(
@@ -172,9 +185,10 @@ def _cells(finding: Finding) -> list[str]:
 
 
 def _verdict(audit: Audit) -> Iterator[str]:
+    for watched in audit.watched:
+        yield f"{watched.what}: {watched.tried}" + (f"  FAILS: {watched.failure}" if watched.failure else "")
     for finding in audit.failures:
         yield f"FAILS  {finding.metric}, {finding.what}, {finding.pair}: {finding.failure}"
-    broken = sum(promise.failure is not None for promise in audit.promises)
     if audit.passed:
         yield (
             f"All {len(audit.findings)} tests pass. What is shown is a lower bound: at least so much is told. That no "
@@ -184,5 +198,5 @@ def _verdict(audit: Audit) -> Iterator[str]:
             f"with probability about {audit.false_stray:.1g}."
         )
     else:
-        tests, kept = len(audit.findings), len(audit.promises)
-        yield f"{len(audit.failures)} of {tests} tests fail, and {broken} of {kept} promises."
+        tests, kept = len(audit.findings), len(audit.promises) + len(audit.watched)
+        yield f"{len(audit.failures)} of {tests} tests fail, and {audit.broken} of {kept} promises."
