@@ -154,6 +154,7 @@ def test_one_record_travels_through_the_real_client_the_real_collector_and_the_r
             ) as client:
                 client.consent(True)
                 now[0] += day
+                client.flush()
                 client.record("dark_theme", True)
                 now[0] += day
                 assert client.flush()

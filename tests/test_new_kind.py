@@ -180,7 +180,7 @@ def test_a_new_kind_goes_from_record_to_a_table(tmp_path) -> None:
     with place.open() as (store, take, _):
         for message in messages:
             take(message)
-        (tally,) = tallies(select(store, Wanted()))
+        (tally,) = tallies(select(store, Wanted()).cells)
     decoding = decode(Tally.from_json(tally.to_json()))
     assert decoding.num_reports == len(RATINGS)
     assert decoding.values == ("*", "**", "***", "****", "*****", "absent")

@@ -3,7 +3,10 @@
     python tests/bench/client_speed.py
 
 Reports are of a 128-bit string. "record() returns" is a call that makes a report: one SQLite transaction on the real
-state file; the first call of an epoch also seals the one before. Import and start times are CPU times of fresh
+state file. A look is the timer's: the first of an epoch opens it and seals the one before, the others find nothing to
+do. The timer's start is that of its thread; its wake-ups are counted in virtual time, over an hour in which nothing is
+due; its memory is what Python allocates for timer and thread (the system adds the pages of a stack that it touches).
+Import and start times are CPU times of fresh
 interpreters, less that of an empty one, best of 20, against `import sqlite3, json, tomllib`; a start is the import and
 a client of examples/metrics.toml for somebody who agreed.
 """
@@ -17,10 +20,11 @@ import sys
 import tempfile
 import time
 import timeit
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
-from hubbub.client import Client, Registry
+from hubbub.client import Client, Registry, timers
 from hubbub.client.respond import draw_bits, respond
 from hubbub.protocol.bloom import string_mask
 
@@ -62,7 +66,7 @@ def respond_cost(number: int = 2000, repeat: int = 20) -> dict[str, float]:
 
 def record_cost(epochs: int = 400, metrics: int = 6) -> dict[str, float]:
     now = [20_000.0 * DAY]
-    first, later, repeated = [], [], []
+    looks, idle, later, repeated = [], [], [], []
     with tempfile.TemporaryDirectory() as directory:
         client = Client(
             registry(metrics),
@@ -75,17 +79,47 @@ def record_cost(epochs: int = 400, metrics: int = 6) -> dict[str, float]:
         client.consent(True)
         for epoch in range(epochs):
             now[0] += DAY
+            looks.append(_timed(client._timer.look))
+            idle.append(_timed(client._timer.look))
             for i in range(metrics):
                 spent = _timed(lambda i=i, epoch=epoch: client.record(f"page{i}", f"https://example.org/{epoch % 2}"))
-                (later if i else first).append(spent)
+                later.append(spent)
             repeated.append(_timed(lambda: client.record("page0", "https://example.org/")))
         client.forget()
         client.close()
     return {
         "record_median_us": statistics.median(later),
         "record_p99_us": statistics.quantiles(later, n=100)[98],
-        "record_first_of_epoch_median_us": statistics.median(first),
+        "look_first_of_epoch_median_us": statistics.median(looks),
+        "look_median_us": statistics.median(idle),
         "record_again_median_us": statistics.median(repeated),
+    }
+
+
+def timer_cost(repeat: int = 200) -> dict[str, float]:
+    now = [20_000.0 * DAY + 100]
+    with tempfile.TemporaryDirectory() as directory:
+        arguments = {"endpoint": "http://127.0.0.1:9", "state_dir": directory, "environ": {"HUBBUB_MODE": "on"}}
+        with Client(registry(6), background=False, clock=lambda: now[0], **arguments) as client:
+            client.consent(True)
+            timer = client._timer
+            begin, wakes = now[0], 0
+            while now[0] < begin + 3600:
+                now[0] = timer.step()
+                wakes += 1
+            starts = []
+            for _ in range(repeat):
+                starts.append(_timed(lambda: timers.run(timer)))
+                timers.end(timer)
+            tracemalloc.start()
+            timers.run(timer)
+            kept, _ = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            timers.end(timer)
+    return {
+        "timer_start_median_us": statistics.median(starts),
+        "timer_wakes_an_hour": wakes,
+        "timer_memory_kb": kept / 1000,
     }
 
 
@@ -135,7 +169,7 @@ def _cpu_seconds(command: list[str], environ: dict[str, str]) -> float:
 
 
 def measure() -> dict[str, float]:
-    return {**respond_cost(), **record_cost(), **import_cost()}
+    return {**respond_cost(), **record_cost(), **timer_cost(), **import_cost()}
 
 
 def main() -> None:

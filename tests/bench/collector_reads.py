@@ -148,8 +148,9 @@ def measure(folder: Path, seconds: float, turns: int, say: Callable[[str], None]
     """So many turns without and with readers, so many seconds each, on a year of counts."""
     fill_a_year(folder / "data", time.time())
     mine = os.sched_getaffinity(0)
-    with Collector(folder, *LIMITLESS) as collector:
+    with Collector(folder, *LIMITLESS, "--min-reports", "20") as collector:  # as it is by default
         pid = collector.process.pid
+        collector.get("/v1/tallies?metric=homepage")
         path, message = shapes(time.time())["8 metrics x 1 report"]
         requests = (as_request(made, path) for made in with_fresh_ids(message, Random(1)))
         os.sched_setaffinity(0, {max(mine)})

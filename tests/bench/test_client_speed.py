@@ -19,6 +19,13 @@ def test_the_speed_command_prints_every_figure_it_promises() -> None:
     assert all(value > 0 for value in figures.values())
 
 
+def test_an_idle_timer_wakes_four_times_an_hour() -> None:
+    """Counted in virtual time; how long its thread takes to start is printed, and asserted nowhere."""
+    figures = client_speed.timer_cost(repeat=2)
+    assert figures["timer_wakes_an_hour"] == 4
+    assert set(figures) == {"timer_start_median_us", "timer_wakes_an_hour", "timer_memory_kb"}
+
+
 @pytest.mark.proof
 def test_the_client_costs_its_host_no_more_than_promised(figure) -> None:
     command = [sys.executable, "tests/bench/client_speed.py", "--json"]

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from hubbub.client import Client, Registry
+from hubbub.client.client import _clients
 from hubbub.protocol.report import Report, by_short_hash
 from hubbub.protocol.wire import unpack
 from tests.client.answering_server import AnsweringServer
@@ -62,7 +63,23 @@ class Install:
         return client
 
     def days(self, number: float = 1) -> None:
+        """The app runs on, in silence: its timer looks every day. (No thread is in the way of these tests.)"""
+        while number > 1:
+            self.days(1)
+            number -= 1
         self.now += number * DAY
+        self.look()
+
+    def asleep(self, days: float) -> None:
+        """The machine is, or the clock is set: nobody looks meanwhile."""
+        self.now += days * DAY
+
+    def look(self) -> None:
+        """What the timer of every open client does every 15 minutes."""
+        for client in self.clients:
+            if client in _clients and client.mode == "on":
+                with client._never_raising():
+                    client._timer.look()
 
     def arrived(self, *known: Registry) -> list[Report]:
         """All reports that the server was sent, in order, those sent again included."""

@@ -17,12 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client import Registry
+from hubbub.client import Registry, control
+from hubbub.client.budget import MICRO
+from hubbub.client.state import State
+from hubbub.protocol.label import words
 from hubbub.protocol.report import Batch, by_short_hash
 from hubbub.protocol.wire import unpack
 from tests.client.careless_app import registries
 from tests.client.install import Install
-from tests.client.registries import metric, source
+from tests.client.registries import metric, registry, source
 
 METRICS = {metric.metric_hash: metric for registry in registries() for metric in registry}
 DEATHS = 3
@@ -70,7 +73,7 @@ def spent_in_the_state(directory: Path) -> Fraction:
     memos = sum(
         (METRICS[name].epsilon_permanent for (name,) in db.execute("SELECT metric_hash FROM memos")), Fraction(0)
     )
-    (carried,) = db.execute("SELECT value FROM meta WHERE name = 'carried'").fetchone()
+    (carried,) = db.execute("SELECT value FROM meta WHERE name = 'carried'").fetchone() or (0,)
     db.close()
     return memos + Fraction(carried, 10**6)
 
@@ -115,3 +118,17 @@ def test_what_cohorts_show_adds_up_over_all_releases(install: Install) -> None:
         assert client.status().groups == groups
         client.close()
     assert client.status().counts["not_asked"] == 1  # size, in the second release
+
+
+def test_the_label_of_a_new_release_counts_what_earlier_ones_have_set_aside(install: Install) -> None:
+    """Releases asked page (2 x 3), then theme (2 x 3) as well, then size (2 x 3) alone: 12 were set aside before."""
+    page, theme, size = metric("page", "string"), metric("theme"), metric("size", "histogram")
+    for asked in ((page,), (page, theme)):
+        client = install.agreed(registry(*asked))
+        client.close()
+    new = registry(size)
+    before = control.set_aside_before(State(str(install.directory)), new)
+    assert 12 - Fraction(4, MICRO) <= before <= 12  # the ledger counts each of four slots in whole millionths, down
+    assert control.set_aside_before(State(str(install.directory)), registry(theme, page)) == 0
+    told = " ".join(words(new, before).split())
+    assert "With them, everything comes to at most practically 100 % sure (epsilon 18)." in told

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client import Registry
-from hubbub.client.consent import Decision, decisions, is_test_run, most_restrictive
+from hubbub.client import Client, Registry
+from hubbub.client.consent import Decision, decisions, is_test_run, most_restrictive, sent_for_a_test
 from tests.client.install import Install
 from tests.client.processes import hubbub, run_python, start_python
 from tests.client.registries import metric, registry, source
@@ -305,7 +305,16 @@ def test_a_yes_is_to_one_recipient_and_its_very_address(install: Install, endpoi
         assert status.rule == (f"the app would send to {endpoint}, and messages go to Example ({RECIPIENT}) only")
     is_test = mode == "on" and not endpoint.startswith(RECIPIENT)
     expected = f"messages go to this machine, {endpoint}, and not to Example ({RECIPIENT})"
-    assert status.test == (expected if is_test else "")
+    assert sent_for_a_test(endpoint, client.registry) == (expected if is_test else "")
+    assert status.test == "the app gave the client a clock or chance of its own"
+
+
+def test_a_status_says_that_messages_go_to_this_machine(tmp_path: Path, environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("HUBBUB_MODE", "on")
+    with Client(registry(metric("dark_theme")), endpoint="http://127.0.0.1:9", state_dir=tmp_path) as client:
+        assert (
+            client.status().test == f"messages go to this machine, http://127.0.0.1:9, and not to Example ({RECIPIENT})"
+        )
 
 
 @pytest.mark.parametrize(

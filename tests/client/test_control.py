@@ -77,7 +77,8 @@ def test_the_forget_command_leaves_no_byte_either_while_the_app_still_runs(insta
     sought = traces(install)
     assert hubbub("forget", "--state", install.directory).returncode == 0
     client.record("color", "blue")
-    assert (client.mode, client.status().rule) == ("off", "you declined")
+    assert client.status()[1:3] == ("off", "you declined")
+    assert "dropped_state" not in client.status().counts
     install.close()
     assert remaining(install, sought) == set()
 
@@ -94,14 +95,13 @@ def test_forget_wipes_a_copied_state(install: Install, tmp_path: Path) -> None:
     assert remaining(install, sought) == set()
 
 
-def test_forget_answers_no_and_keeps_what_was_spent(install: Install) -> None:
+def test_forget_answers_no_and_keeps_what_was_set_aside_for_what_was_asked(install: Install) -> None:
     client = a_life(install)
-    spent = client.status().epsilon_spent
-    assert spent == pytest.approx(3 * 3 + 3, abs=1e-4)
+    assert client.status().epsilon_spent == pytest.approx(3 * 3 + 3, abs=1e-4)
     client.forget()
     status = client.status()
     assert (status.mode, status.rule) == ("off", "you declined")
-    assert status.epsilon_spent == spent
+    assert status.epsilon_spent == pytest.approx(3 * 3 + 3 * 3, abs=1e-4)  # all slots of both, used or not
     assert (status.batches_waiting, status.reports_in_the_making, dict(status.counts)) == (0, 0, {})
 
 
@@ -114,7 +114,7 @@ def test_what_was_spent_before_forgetting_still_counts(install: Install) -> None
             client.flush()
         status = client.status()
         assert status.epsilon_spent <= status.lifetime_epsilon == 27.5
-        assert status.epsilon_spent == pytest.approx([12, 21, 21, 21, 21, 21][life], abs=1e-4)
+        assert status.epsilon_spent == pytest.approx([12, 27, 27, 27, 27, 27][life], abs=1e-4)
         client.forget()
 
 
@@ -126,13 +126,35 @@ def test_a_larger_budget_in_a_later_release_does_not_count_after_forgetting(inst
     install.days(1)
     client.flush()
     assert client.status().lifetime_epsilon == 27.5
-    assert len(install.arrived()) == 3  # three times 3 x 3 fit under 27.5
+    assert len(install.arrived()) == 1  # 3 x 3 twice count as spent, and 3 x 3 once fits into what is left
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_what_a_later_life_is_asked_does_not_depend_on_what_an_earlier_one_recorded(install, recorded: bool) -> None:
+    client = install.agreed(ASKS)
+    for number in range(9 if recorded else 0):
+        client.record("page", f"page {number}")
+        install.days(1)
+    client.forget()
+    client = install.agreed(ASKS)
+    install.days(1)
+    client.flush()
+    yesterday = max(report.epoch for report in install.arrived())
+    assert [report.metric.name for report in install.arrived() if report.epoch == yesterday] == ["page"]
+    assert client.status().epsilon_set_aside == pytest.approx(27, abs=1e-4)
+
+
+def test_forgetting_before_anything_was_asked_costs_nothing(install: Install) -> None:
+    client = install.client(ASKS)
+    client.consent(True)  # reporting starts tomorrow
+    client.forget()
+    assert client.status().epsilon_spent == 0
 
 
 def test_forgetting_twice_forgets_nothing_more(install: Install) -> None:
     client = a_life(install)
-    spent = client.status().epsilon_spent
     client.forget()
+    spent = client.status().epsilon_spent
     client.forget()
     assert install.client().status().epsilon_spent == spent
 

@@ -31,6 +31,7 @@ NOBODY = {
     "reserved_for": None,
     "lifetime": None,
     "carried": 0,
+    "cohorts": "",
     "failures": 0,
     "retry_at": 0.0,
 }

@@ -109,5 +109,5 @@ def test_no_connection_is_attempted_from_a_container_without_a_state_directory(d
 
 def test_the_same_app_does_connect_where_nobody_objects(due: Install) -> None:
     heard = run_app(due)
-    assert heard.count("socket.connect") == due.server.connections == 5
-    assert [report.epoch - 20_774 for report in due.arrived()] == [0, 1, 2, 3, 4]
+    assert heard.count("socket.connect") == due.server.connections == 4
+    assert sorted(report.epoch - 20_774 for report in due.arrived()) == [0, 1, 2, 3]

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Client, outbox, upload
-from hubbub.client.facts import put
+from hubbub.client.chance import fresh
+from hubbub.client.facts import put, read_facts
 from hubbub.client.state import State
-from tests.client.answering_server import Answer, problem, stored
+from tests.client.answering_server import Answer, batch_id, problem, stored
 from tests.client.install import DAY, Install
 from tests.client.registries import metric, registry
 
@@ -22,13 +23,21 @@ def client(install: Install) -> Client:
     return install.with_message()
 
 
-def the_longest(install: Install):
-    """Chance that makes every pause as long as it can be, and is like any other else."""
-    return lambda size: b"\xff" * size if size == 4 else install.chance(size)
+HOUR = 3600
 
 
-def no_pause(install: Install):
-    return lambda size: bytes(size) if size == 4 else install.chance(size)
+def at_the(part: float):
+    """Chance that draws every moment at this part of its hour, and ids of their own."""
+    drawn = int(part * 2**48).to_bytes(6, "little") + bytes(10)
+
+    def timing(purpose: str, every: str, epoch: int, attempt: int) -> bytes:
+        return drawn if purpose == "pause" else f"{epoch:08d}{attempt:08d}".encode()
+
+    return timing
+
+
+def next_hour(moment: float) -> float:
+    return (moment // HOUR + 1) * HOUR
 
 
 # --- tried again --------------------------------------------------------------------------------------------------
@@ -39,7 +48,7 @@ def test_every_retry_has_identical_bytes_across_runs(install: Install, client: C
     for _ in range(5):
         client.flush()
         client.close()
-        install.now += 6 * 3600 + 1
+        install.now += 8 * 3600 + 1
         client = install.client(send_delay=lambda span: 90 * DAY)  # nothing else is sent meanwhile
     client.flush()
     assert len(install.server.bodies) == 6
@@ -51,13 +60,17 @@ def test_an_unknown_metric_is_kept_and_tried_again_daily_and_holds_nothing_up(in
     client.flush()
     assert client.status().failures == 0
     (unknown,) = install.server.bodies
-    install.server.answer = lambda body: problem("metric-unknown") if body == unknown else stored(body)
+
+    def is_unknown(body: bytes) -> bool:
+        return body[24:] == unknown[24:]
+
+    install.server.answer = lambda body: problem("metric-unknown") if is_unknown(body) else stored(body)
     tries = []
     for _ in range(12):
         install.now += 6 * 3600
         client.flush()
-        tries.append(install.server.bodies.count(unknown) - 1)
-    assert tries == [0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3]
+        tries.append(sum(map(is_unknown, install.server.bodies)) - 1)
+    assert tries == [0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2]
     assert client.status().counts["sent"] == 3
     install.server.answer = stored
     install.days(1)
@@ -79,24 +92,35 @@ def pauses(install: Install, client: Client, answer: object, number: int) -> Ite
         install.now += pause
 
 
-def test_pauses_grow_by_two_from_half_a_minute_to_six_hours(install: Install) -> None:
-    client = install.with_message(random=the_longest(install))
-    found = list(pauses(install, client, Answer(500), 14))
-    assert found == pytest.approx([min(30 * 2**n, 6 * 3600) for n in range(14)], rel=1e-6)
+def test_pauses_grow_by_two_from_half_a_minute_to_six_hours_and_end_in_the_hour_after(install: Install) -> None:
+    client = install.with_message(timing=at_the(0.25))
+    began = install.now
+    for failure, pause in enumerate(pauses(install, client, Answer(500), 14)):
+        assert began + pause == next_hour(began + min(30 * 2**failure, 6 * HOUR)) + HOUR / 4
+        began += pause
 
 
-def test_jitter_is_full_so_a_pause_may_be_nothing(install: Install) -> None:
-    client = install.with_message(random=no_pause(install))
-    assert list(pauses(install, client, Answer(500), 5)) == [0] * 5
+def test_the_moment_of_a_retry_is_drawn_from_a_whole_hour_so_the_file_tells_no_time_of_day(install: Install) -> None:
+    found = set()
+    for minute in range(40):  # attempts at every minute of an hour and a half
+        state = State(install.directory / str(minute))
+        with state.transaction() as db:
+            message = outbox.Message(bytes(16), "day", 20_000, 1, b"body")
+            outbox.back_off(db, message, 600_000 * HOUR + minute, fresh)
+            found.add(read_facts(db).retry_at)
+        state.close()
+    assert {moment // HOUR for moment in found} == {600_001}
+    # Evenly drawn, none of 40 falls into a given half of the hour with probability 2**-40.
+    assert {int(2 * (moment % HOUR) / HOUR) for moment in found} == {0, 1}
 
 
 def test_the_pause_holds_for_later_runs(install: Install) -> None:
-    client = install.with_message(random=the_longest(install))
+    client = install.with_message(timing=at_the(0.5))
     install.server.answer = lambda body: Answer(500)
     client.flush()
     client.close()
     install.server.answer = stored
-    install.now += 29
+    install.now = next_hour(install.now) + HOUR / 2 - 1
     with install.client() as later:
         later.flush()
     assert len(install.server.bodies) == 1
@@ -116,36 +140,37 @@ def test_a_failure_stops_the_other_messages_too(install: Install) -> None:
     assert install.server.connections == 1
 
 
+def obeyed(install: Install, answer: Answer) -> float:
+    """The least pause after an answer, in whole hours."""
+    client = install.with_message(timing=at_the(0))
+    (pause,) = pauses(install, client, answer, 1)
+    return pause / HOUR
+
+
 def test_retry_after_in_seconds_is_obeyed(install: Install) -> None:
-    client = install.with_message()
-    answer = Answer(429, b"", {"Retry-After": "600"})
-    assert list(pauses(install, client, answer, 2)) == [600, 600]
+    assert obeyed(install, Answer(429, b"", {"Retry-After": str(5 * HOUR)})) == 6  # from noon: the hour after 17:00
 
 
 def test_retry_after_as_a_date_is_read_on_the_servers_clock(install: Install) -> None:
-    client = install.with_message()
     theirs = 1_000_000_000
-    answer = problem("queue-full", Retry_After=formatdate(theirs + 900, usegmt=True), Date=formatdate(theirs))
-    assert list(pauses(install, client, answer, 1)) == [900]
+    answer = problem("queue-full", Retry_After=formatdate(theirs + 3 * HOUR, usegmt=True), Date=formatdate(theirs))
+    assert obeyed(install, answer) == 4
 
 
 @pytest.mark.parametrize("text", ["99999999", "9" * 400, formatdate(9e9, usegmt=True)])
 def test_no_retry_after_is_longer_than_a_day(install: Install, text: str) -> None:
-    client = install.with_message()
-    assert list(pauses(install, client, Answer(503, b"", {"Retry-After": text}), 1)) == [DAY]
+    assert obeyed(install, Answer(503, b"", {"Retry-After": text})) == 25
 
 
 @pytest.mark.parametrize("text", ["-5", "soon", "", "1e3", "0", formatdate(1e9, usegmt=True)])
 def test_a_retry_after_without_sense_leaves_the_usual_pause(install: Install, text: str) -> None:
-    client = install.with_message(random=the_longest(install))
-    answer = Answer(503, b"", {"Retry-After": text})
-    assert list(pauses(install, client, answer, 1)) == pytest.approx([30])
+    assert obeyed(install, Answer(503, b"", {"Retry-After": text})) == 1
 
 
 def test_the_longer_of_pause_and_retry_after_counts(install: Install) -> None:
-    client = install.with_message(random=the_longest(install))
-    answer = Answer(503, b"", {"Retry-After": "10"})
-    assert list(pauses(install, client, answer, 3)) == pytest.approx([30, 60, 120])
+    client = install.with_message(timing=at_the(0))
+    hours = [pause / HOUR for pause in pauses(install, client, Answer(503, b"", {"Retry-After": "7300"}), 12)]
+    assert hours == [3] * 9 + [5, 7, 7]
 
 
 def test_success_ends_the_backing_off(install: Install, client: Client) -> None:
@@ -204,7 +229,7 @@ def test_no_message_is_taken_up_without_a_yes_whatever_put_it_there(tmp_path: Pa
     with state.transaction() as db:
         put(db, "answer", answer)
         outbox.add(db, message, not_before=0.0)
-        assert outbox.claim(db, now=20_001.5 * DAY) == (message if leaves else None)
+        assert [claimed.message for claimed in outbox.claim(db, now=20_001.5 * DAY)] == ([message] if leaves else [])
     state.close()
 
 
@@ -225,20 +250,48 @@ def test_two_processes_do_not_send_one_message_at_the_same_time(install: Install
     assert client.status().counts["sent"] == 1
 
 
-def test_a_message_whose_sender_died_is_sent_by_another_after_two_minutes(install: Install) -> None:
+def test_a_message_whose_sender_died_is_sent_by_another_within_the_hour_and_five_minutes(install: Install) -> None:
     def post(endpoint: str, body: bytes, timeout: float) -> Answer:
         upload.post(endpoint, body, timeout)
         raise KeyboardInterrupt  # the process ends before it can keep what it was told
 
     client = install.with_message(post=post)
+    install.now += 7
     with pytest.raises(KeyboardInterrupt):
         client.flush()
     install.server.answer = stored
     other = install.client()
-    install.now += 119
+    with other._state.transaction() as db:
+        (until,) = db.execute("SELECT claimed_until FROM outbox").fetchone()
+    assert until == next_hour(install.now)  # a full hour: not the moment at which it was claimed
+    install.now = until - 1
     other.flush()
     assert len(install.server.bodies) == 1
-    install.now += 2
+    install.now += 1
     other.flush()
     first, second = install.server.bodies
     assert first == second
+
+
+def test_the_next_try_after_an_unknown_metric_has_a_new_id(install: Install) -> None:
+    """A collector that answers so every day would else see one id on 28 days, from every address of the install."""
+    client = install.with_message()
+    install.server.answer = lambda body: problem("metric-unknown")
+    for _ in range(28):
+        client.flush()
+        install.asleep(days=1.1)
+    first = install.server.bodies[0]
+    ids = [batch_id(body) for body in install.server.bodies if body[24:] == first[24:]]
+    assert len(set(ids)) == len(ids) == 26  # until it is 28 days old
+    install.server.answer = stored
+
+
+def test_a_machine_that_slept_claims_again_before_it_sends(install: Install) -> None:
+    """Another process may have sent it meanwhile."""
+    client = install.with_message()
+    client._timer.begin()
+    install.asleep(days=0.1)
+    with install.client() as other:
+        assert other.flush()
+    client._timer.step()
+    assert len(install.server.bodies) == 1

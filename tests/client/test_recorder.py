@@ -26,7 +26,9 @@ def test_a_recorder_says_what_became_of_a_record_and_counts_it_by_that_name(inst
     assert client.status().counts == {"made": 1, "repeated": 1, "expired": 1, "not_asked": 1}
     other = install.client()._recorder
     assert other.record(asks["theme"], False, install.now) == "repeated"  # known from the state alone
-    assert recorder.record(asks["theme"], True, install.now + DAY) == "made"
+    assert recorder.record(asks["theme"], True, install.now + DAY) == "waiting"  # nobody has looked since midnight
+    install.days(1)
+    assert client.status().counts == {"made": 2, "repeated": 2, "expired": 1, "not_asked": 1}
 
 
 def test_a_wrong_value_is_one_even_where_the_epoch_does_not_ask(install: Install) -> None:
@@ -132,31 +134,24 @@ def test_an_app_that_did_not_run_in_an_epoch_sends_nothing_for_it(install: Insta
     assert [report.epoch - TODAY for report in install.arrived()] == [1, 4]
 
 
-def test_an_app_that_ran_on_in_silence_reports_the_epochs_between_two_records_too(install: Install) -> None:
+def test_an_app_that_runs_on_in_silence_reports_every_epoch_in_which_it_looked(install: Install) -> None:
     client = install.agreed()
-    client.record("dark_theme", True)
-    install.days(5)
-    client.record("dark_theme", True)
-    install.days(2)
-    client.close()
-    with install.client() as again:  # for what a slow machine had no time to send when it was closed
-        assert again.flush(timeout=300)
-    assert [report.epoch - TODAY for report in install.arrived()] == [1, 2, 3, 4, 5, 6, 7]
+    install.days(40)
+    client.flush()
+    assert [report.epoch - TODAY for report in install.arrived()][-28:] == list(range(13, 41))
 
 
-def test_a_silence_of_more_than_28_days_is_a_clock_that_was_set_ahead_and_not_filled(install: Install) -> None:
+def test_epochs_in_which_nobody_looked_are_not_answered_whatever_is_recorded_afterwards(install: Install) -> None:
     client = install.agreed()
     client.record("dark_theme", True)
-    install.days(27)
+    install.asleep(days=5)
     client.record("dark_theme", True)
-    client.flush()
-    assert [report.epoch - TODAY for report in install.arrived()] == list(range(1, 28))
-    install.days(29)
-    client.record("dark_theme", True)
-    client.flush()
     install.days(1)
     client.flush()
-    assert [report.epoch - TODAY for report in install.arrived()][27:] == [57]
+    assert [report.epoch - TODAY for report in install.arrived()] == [1]
+    install.days(1)
+    client.flush()
+    assert [report.epoch - TODAY for report in install.arrived()] == [1, 7]
 
 
 def test_a_client_remembers_what_it_answered_for_the_current_epochs_alone(install: Install) -> None:
@@ -202,8 +197,8 @@ def test_a_message_leaves_at_a_time_within_a_day_after_the_end_that_is_kept_on_d
         assert client.flush()
     assert install.server.connections == 0
     install.now += 1
-    with install.client(send_delay=choose):
-        pass
+    with install.client(send_delay=choose) as client:
+        assert client.flush()
     assert len(install.arrived()) == 1
     assert spans == [DAY]
 
@@ -213,7 +208,7 @@ def test_the_sending_time_is_drawn_from_the_whole_window(install: Install) -> No
     offsets = []
     for day in range(64):
         install.now = epoch_start("day", TODAY + 2 + day)
-        client.record("dark_theme", True)
+        install.look()
         offsets.append(max(message.not_before or 0 for message in client.preview()) - install.now)
     assert all(0 <= offset < DAY for offset in offsets)
     # Evenly drawn, none of 64 falls into a given quarter of the day with probability (3/4)**64 = 1e-8.

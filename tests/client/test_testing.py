@@ -114,3 +114,11 @@ def test_recording_ends_with_its_block(install: Install) -> None:
         client.record("moon", True)
     client.record("moon", True)
     assert client.status().counts == {"unknown_metric": 1}
+
+
+def test_a_client_with_a_clock_or_chance_of_its_own_says_that_it_is_a_test(tmp_path) -> None:
+    """A seeded client would be `on` without a sign."""
+    asks = registry(metric("theme"))
+    assert not Client(asks, state_dir=tmp_path).status().test
+    for option in ({"clock": lambda: 0.0}, {"random": bytes}, {"timing": lambda *_: bytes(16)}):
+        assert Client(asks, state_dir=tmp_path, **option).status().test

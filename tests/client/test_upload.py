@@ -7,13 +7,14 @@ import json
 import shutil
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hubbub.client import Client
-from hubbub.client.upload import Verdict, read_answer
+from hubbub.client.upload import Verdict, post, read_answer
 from hubbub.protocol.refusal import LATER, STATUS
 from hubbub.protocol.wire import MEDIA_TYPE
 from tests.client.answering_server import HANG, RESET, Answer, AnsweringServer, problem, stored
@@ -164,7 +165,7 @@ def test_any_other_answer_keeps_the_message_and_backs_off(install: Install, clie
     assert (status.batches_waiting, status.failures) == (1, 1)
     assert set(status.counts) == {"made"}
     install.server.answer = stored
-    install.now += 31
+    install.now += 2 * 3600
     client.flush()
     assert client.status().counts["sent"] == 1
     first, second = install.server.bodies
@@ -241,11 +242,11 @@ def test_the_headers_of_an_answer_are_read_in_upper_and_lower_case() -> None:
 
 
 def test_of_a_header_that_is_repeated_the_first_counts(install: Install) -> None:
-    answer = raw("HTTP/1.1 503 Busy\nRetry-After: 600\nRetry-After: 60000\nContent-Length: 0\n\n")
+    answer = raw("HTTP/1.1 503 Busy\nRetry-After: 7200\nRetry-After: 60000\nContent-Length: 0\n\n")
     install.server.answer = lambda body: answer
     client = install.with_message()
     client.flush()
-    assert client.status().next_send == install.now + 600
+    assert 3 * 3600 <= client.status().next_send - install.now < 4 * 3600
 
 
 # --- proxies --------------------------------------------------------------------------------------------------------
@@ -317,3 +318,52 @@ def test_a_trusted_certificate_of_another_host_is_refused(install, tls, certific
     client = install.with_message(endpoint=tls.url.replace("127.0.0.1", "localhost"))
     client.flush()
     assert (client.status().batches_waiting, tls.bodies) == (1, [])
+
+
+# --- no after a no --------------------------------------------------------------------------------------------------
+
+
+def a_no_while_the_connection_is_made(install: Install, server: AnsweringServer, **options: object) -> Client:
+    """The server lets nobody in until the person has said no; then it goes on as if nothing had happened."""
+    connected, go_on = threading.Event(), threading.Event()
+    let_in = server._server.process_request
+
+    def stall(request: object, address: object) -> None:
+        connected.set()
+        go_on.wait(60)
+        let_in(request, address)
+
+    server._server.process_request = stall
+    client = install.with_message(endpoint=server.url, **options)
+    flushing = threading.Thread(target=client.flush)
+    flushing.start()
+    assert connected.wait(60)
+    client.consent(False)
+    go_on.set()
+    flushing.join(60)
+    return client
+
+
+def test_nothing_is_written_after_a_no_to_a_connection_that_stalled_in_tls(install, tls, certificate, environment):
+    """The answer is read again when TLS stands, before a byte of the message is written."""
+    environment.setenv("SSL_CERT_FILE", f"{certificate}.crt")
+    client = a_no_while_the_connection_is_made(install, tls)
+    assert tls.received == []
+    assert (client.mode, client.status().failures) == ("off", 0)
+
+
+def test_an_answer_that_is_read_only_before_connecting_would_be_too_old(install, tls, certificate, environment):
+    """The old behaviour: asked before, and never again."""
+    environment.setenv("SSL_CERT_FILE", f"{certificate}.crt")
+    a_no_while_the_connection_is_made(install, tls, post=lambda *message: post(*message))
+    assert len(tls.received) == 1
+
+
+def test_no_app_of_its_own_transport_is_asked_to_send_after_a_no(install: Install) -> None:
+    sent = []
+    client = install.with_message(post=lambda endpoint, body, timeout: sent.append(body) or stored(body))
+    client._timer.begin()
+    with install.client() as other:
+        other.consent(False)
+    client._timer.send()
+    assert sent == []

@@ -212,6 +212,36 @@ async def test_a_checkpoint_without_room_is_tried_again_and_any_other_error_is_f
     data_dir.close()
 
 
+async def test_readers_wait_for_the_save_that_shows_them_more_and_not_for_a_full_disk(tmp_path):
+    async with working(tmp_path, checkpoint_seconds=1e6) as (committer, store, gate, events):
+        gate.open()
+        store.handing_out.min_reports = 2
+        saves, save = [_sqlite_error(sqlite3.SQLITE_FULL)], store.checkpoint.save
+
+        def save_or_fail(snapshot):
+            if saves:
+                raise saves.pop()
+            save(snapshot)
+
+        def shown():
+            return {cells.total for cells in store.lend(lambda metric, epoch: True).cells.values()}
+
+        store.checkpoint.save = save_or_fail
+        first, second, third = arrivals(3)
+        await committer.submit(first)
+        await committer.show_all_that_may_be_seen()  # one is not enough, and nothing is saved for it
+        assert await committer.call(shown) == set()
+        await committer.submit(second)
+        await committer.show_all_that_may_be_seen()
+        assert (await events.next())[0] == "not_saved"
+        assert await committer.call(shown) == set()
+        await asyncio.gather(*(committer.show_all_that_may_be_seen() for _ in range(5)))
+        assert await committer.call(shown) == {2}
+        await committer.submit(third)
+        await committer.show_all_that_may_be_seen()
+        assert await committer.call(shown) == {2}
+
+
 def _no_room(messages):
     raise DiskFull("planted")
 

@@ -27,9 +27,8 @@ def told(collector: Collector) -> dict[str, float]:
 def test_every_reason_to_refuse_is_told_before_it_occurs(tmp_path):
     """Else Prometheus sees the first refusals as a series that has always stood where it stands."""
     with Collector(tmp_path) as collector:
-        reasons = {
-            f'hubbub_rejects_total{{reason="{reason}"}}': 0.0 for reason in (*STATUS, "unauthorized", "internal")
-        }
+        listed = (*STATUS, "unauthorized", "too-many-reads", "internal")
+        reasons = {f'hubbub_rejects_total{{reason="{reason}"}}': 0.0 for reason in listed}
         found = told(collector)
         assert {name: number for name, number in found.items() if name.startswith("hubbub_rejects")} == reasons
         collector.post(b"nonsense")

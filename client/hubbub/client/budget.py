@@ -38,7 +38,11 @@ def reserve(db: sqlite3.Connection, facts: Facts, registry: Registry) -> None:
         if wanted > 0 and wanted * micro <= room and at_most(registry.max_identifying_bits, cohorts):
             room -= wanted * micro
             shown = cohorts
-            db.execute("INSERT OR REPLACE INTO ledger VALUES (?, ?, ?)", (metric.metric_hash, metric.max_values, micro))
+            db.execute(
+                "INSERT INTO ledger VALUES (?, ?, ?, NULL) ON CONFLICT (metric_hash) "
+                "DO UPDATE SET slots = excluded.slots, micro_epsilon = excluded.micro_epsilon",
+                (metric.metric_hash, metric.max_values, micro),
+            )
     put(db, "cohorts", " ".join(map(str, sorted(shown))))
 
 
@@ -71,6 +75,18 @@ def slots_reserved(db: sqlite3.Connection, metric: Definition) -> int:
     return 0 if row is None else int(row[0])
 
 
+def first_asked_in(db: sqlite3.Connection, metric: Definition) -> int | None:
+    """The first epoch that asked this metric and was opened; None if there was none yet."""
+    row = db.execute("SELECT asked_in FROM ledger WHERE metric_hash = ?", (metric.metric_hash,)).fetchone()
+    return None if row is None or row[0] is None else int(row[0])
+
+
+def note_asked(db: sqlite3.Connection, metric: Definition, epoch: int) -> None:
+    """An epoch that asks this metric was opened: from here on it counts as asked, recorded or not."""
+    query = "UPDATE ledger SET asked_in = ? WHERE metric_hash = ? AND asked_in IS NULL"
+    db.execute(query, (epoch, metric.metric_hash))
+
+
 def reserved_micro(db: sqlite3.Connection, facts: Facts) -> int:
     """All that is set aside or was spent by earlier lives, in millionths of epsilon."""
     (reserved,) = db.execute("SELECT coalesce(sum(slots * micro_epsilon), 0) FROM ledger").fetchone()
@@ -82,3 +98,11 @@ def spent_micro(db: sqlite3.Connection, facts: Facts) -> int:
     query = "SELECT count(*), micro_epsilon FROM memos JOIN ledger USING (metric_hash) GROUP BY metric_hash"
     charges = sum(number * micro for number, micro in db.execute(query))
     return int(charges) + facts.carried
+
+
+def committed_micro(db: sqlite3.Connection, facts: Facts) -> int:
+    """All slots of every metric that was ever asked, used or not, and what earlier lives left: what a later life must
+    count as spent. Were it the slots that were used, what that life is still asked would tell what was recorded."""
+    query = "SELECT coalesce(sum(slots * micro_epsilon), 0) FROM ledger WHERE asked_in IS NOT NULL"
+    (committed,) = db.execute(query).fetchone()
+    return int(committed) + facts.carried

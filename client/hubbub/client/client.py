@@ -3,7 +3,8 @@
 Wrong construction raises; nothing after it does, unless `strict`. `record` never waits for the network, never raises
 for the disk, and never keeps a value: what stays is a memo and noisy bits.
 
-Whether anything may be recorded is decided here; `recorder` makes reports of it, `sender` sends them.
+Whether anything may be recorded is decided here; `recorder` makes reports of it. When epochs begin and messages leave
+is the `timer`'s: no call of `record` changes it.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
-from hubbub.client import control
+from hubbub.client import control, timers
+from hubbub.client.chance import Chance
 from hubbub.client.consent import Decision, Mode, is_test_run, most_restrictive, sent_for_a_test, wrong_endpoint
 from hubbub.client.control import Pending, Status
 from hubbub.client.facts import Lost
-from hubbub.client.recorder import Recorder, Withdrawn, is_expired
+from hubbub.client.recorder import Withdrawn, is_expired
 from hubbub.client.respond import Draws, Random, RandomDraws
-from hubbub.client.sender import Sender
 from hubbub.client.state import Busy, State, Unusable
 from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, state_directory
+from hubbub.client.timer import Timer
 from hubbub.client.upload import Transport, checked_endpoint, post
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import WrongValue
@@ -34,7 +36,7 @@ from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 
 EXIT_PATIENCE = 2.0
-"""Seconds that leaving may take when something is due."""
+"""Seconds that leaving may wait for what is being sent."""
 
 
 class Client:
@@ -48,9 +50,13 @@ class Client:
 
     `endpoint` is the address of the collector: the `recipient.url` of the registry, or one on this machine for tests;
     without one, or with any other, nothing is ever made or sent.
-    `background=False` starts no thread: `flush()` sends, on the caller's. `post` sends a message by another way than
-    urllib (see `Transport`), and `environ` takes the place of `os.environ`. `clock`, `send_delay` (from the length of
-    the sending window to the delay within it, in seconds), `random` and `draws` are for tests and simulations.
+    Make it when the app starts, whatever happens later: the moment is visible, because what is due leaves then. After
+    that a sleeping thread looks at the clock four times an hour. `background=False` starts no thread: `flush()` looks
+    and sends, on the caller's, and must be called now and then.
+
+    `post` sends a message by another way than urllib (see `Transport`), and `environ` takes the place of `os.environ`.
+    `clock`, `send_delay` (from the length of the sending window to the delay within it, in seconds), `random`, `draws`
+    and `timing` (the chance of moments and ids) are for tests and simulations.
     """
 
     registry: Registry
@@ -72,29 +78,41 @@ class Client:
         send_delay: Callable[[float], float] | None = None,
         random: Random = os.urandom,
         draws: Draws | None = None,
+        timing: Chance | None = None,
     ) -> None:
         self.registry = registry if isinstance(registry, Registry) else Registry.load(registry)
         if not self.registry.source:
             raise ValueError("a client needs a registry that was read from TOML, got one made in code")
         self.endpoint = checked_endpoint(endpoint)
-        self._strict = strict
+        self._strict, self._background = strict, background
+        self._is_test = clock is not time.time or random is not os.urandom or draws is not None or timing is not None
         self._clock, self._draws = clock, draws or RandomDraws(random)
         self._environ = dict(os.environ if environ is None else environ)
-        self._state, self._placeless = _place(self.registry.app, self._environ, state_dir)
+        state, self._placeless = _place(self.registry.app, self._environ, state_dir)
         self._test_run = is_test_run(self._environ, sys.modules)
         self._said: set[str] = set()
         self._shown: dict[str, int] = {}
-        self._sender = Sender(self._state, self.endpoint, post=post, clock=clock, random=random, background=background)
-        self._recorder = Recorder(
-            self._state,
-            self.registry,
-            send_delay=send_delay or _random_delay,
-            random=random,
-            draws=self._draws,
-            after_sealing=self._sender.look,
+        self._joined = False
+        self._rules: tuple[Decision, ...] = ()
+        where = (os.path.abspath(state.directory), self.registry.source, self.endpoint)
+        how = (post, clock, send_delay, random, draws, timing)
+        self._timer = timers.timer_for(
+            (*where, *map(id, how)) if background else None,
+            lambda: Timer(
+                state,
+                self.registry,
+                self.endpoint,
+                post=post,
+                clock=clock,
+                send_delay=send_delay,
+                random=random,
+                draws=self._draws,
+                timing=timing,
+            ),
         )
+        self._state, self._recorder = self._timer.state, self._timer.recorder
         self._decide()
-        self._advance()
+        self._begin()
         _clients.add(self)
 
     # -- the public face
@@ -109,10 +127,12 @@ class Client:
         if metric is None:
             return self._mistake(f"record({name!r}): {unknown_key(name, self.registry.metrics)}", "unknown_metric")
         try:
-            with self._never_raising(dropping=True):
-                self._record(metric, value, self._clock())
-                if self.mode == "on":
-                    self._sender.send_in_background(self._never_raising)
+            self._record(metric, value, self._clock())
+        except Busy:
+            self._recorder.unsaved["dropped_busy"] += 1
+        except (Unusable, OSError) as error:  # without a file to spare, not even an import works
+            self._recorder.unsaved["dropped_state"] += 1
+            self._say_once(str(error))
         except WrongValue as error:
             self._mistake(f"record({name!r}): the value {error}", "wrong_value")
 
@@ -127,20 +147,25 @@ class Client:
             except (Busy, Unusable) as error:
                 return self._give_up(f"the answer could not be kept: {error}")
         self._decide()
-        self._advance()
+        self._begin()
 
     def status(self) -> Status:
-        """Mode and reason, counts, what waits, what is spent."""
-        known = (self._state, self._decision, self._rules, self.registry.app, self._recorder.unsaved)
-        test = sent_for_a_test(self.endpoint, self.registry)
-        try:
-            return control.describe(*known)._replace(test=test)
-        except (Busy, Unusable):
-            return control.describe(*known, readable=False)._replace(test=test)
+        """Mode and reason as they are now, counts, what waits, what is spent. Changes nothing."""
+        rules, readable = self._rules, True
+        if self.mode == "on":
+            try:
+                rules = self._current_rules()
+            except (Busy, Unusable, OSError):
+                readable = False
+        known = (self._state, most_restrictive(rules), rules, self.registry.app, self._recorder.unsaved)
+        test = "the app gave the client a clock or chance of its own" if self._is_test else ""
+        test = test or sent_for_a_test(self.endpoint, self.registry)
+        with suppress(Busy, Unusable):
+            return control.describe(*known, readable=readable)._replace(test=test)
+        return control.describe(*known, readable=False)._replace(test=test)
 
     def preview(self) -> list[Pending]:
         """What waits to be sent; where nothing may be stored, what a message would look like, drawn for this call."""
-        self._advance()
         if self.mode == "on":
             with suppress(Busy, Unusable):
                 return control.pending(self._state, self.registry)
@@ -148,12 +173,20 @@ class Client:
         return control.examples(self.registry, self._shown, self._clock(), self._draws)
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Send what is due and wait for it, at most so long. True if nothing that was due is left."""
+        """Send what is due and wait for it, at most so long. True if nothing that was due is left.
+
+        With `close`, the one call that sends when the app says so: whoever watches the network sees when it is made.
+        """
         deadline = time.monotonic() + timeout
-        self._advance()
-        self._send_until(deadline)
+        if self._undecided:
+            self._decide()
+        if self.mode != "on":
+            self._timer.finish(deadline)
+            return True
+        with self._never_raising():
+            self._send_until(deadline)
         with suppress(Busy, Unusable):
-            return self.mode != "on" or self._sender.nothing_waits()
+            return self.mode != "on" or self._timer.nothing_waits()
         return False
 
     async def aflush(self, timeout: float = 10.0) -> bool:
@@ -165,23 +198,26 @@ class Client:
     def forget(self) -> None:
         """Delete identity, memos and outbox, answer no, keep one number: the epsilon spent."""
         self._recorder.unsaved.clear()
+        self._recorder.forget_waiting()
         try:
             if not self._test_run and (self._state.exists() or not self._placeless):
                 control.forget(self._state)
         except (Busy, Unusable, OSError) as error:
             return self._give_up(f"the state could not be wiped: {error}")
         self._decide()
+        self._begin()
 
     def close(self) -> None:
-        """Finish: send what is due if that was working, for at most two seconds, and let go of the state."""
+        """Finish: wait for what is being sent, two seconds at most, and let go of the state. Nothing is started."""
+        self._close(time.monotonic() + EXIT_PATIENCE)
+
+    def _close(self, deadline: float) -> None:
         _clients.discard(self)
-        deadline = time.monotonic() + EXIT_PATIENCE
-        self._advance()
-        if self.mode == "on" and not self._sender.last_attempt_failed():
-            self._send_until(deadline)
-            if self._sender.is_running():
-                with self._never_raising():
-                    self._sender.give_up_waiting()
+        if self.mode == "on":
+            with self._never_raising():
+                self._timer.wait_at_exit(deadline)
+                self._recorder.save_counts()
+        self._leave_timer()
         self._state.close()
 
     def __enter__(self) -> Self:
@@ -201,9 +237,7 @@ class Client:
         if self._strict:
             metric.shape.encode(value, 0)  # a mistake is one, whether or not this record would count
         if self._undecided:
-            self._decide()
-            if self._undecided:
-                raise Busy
+            raise Busy
         if self.mode == "on":
             self._recorder.record(metric, value, now)
         elif is_expired(metric, epoch_of(metric.every, now)):
@@ -211,41 +245,65 @@ class Client:
         else:
             self._shown[metric.name] = metric.shape.encode(value, 0).mask
 
-    def _advance(self) -> None:
-        """Note that the app runs now."""
-        if self._undecided:
-            self._decide()
+    def _begin(self) -> None:
+        """Look and claim what is due, and let the timer go on; or have no part in it where nothing may be sent."""
         if self.mode == "on":
             with self._never_raising():
-                self._recorder.advance(self._clock())
+                self._timer.begin() if self._background else self._timer.look()
+        if self.mode != "on" and not self._undecided:
+            self._leave_timer()
+        elif self._background:
+            if not self._joined:
+                self._joined = True
+                timers.join(self._timer, self)
+            timers.run(self._timer)
+
+    def _leave_timer(self) -> None:
+        if self._joined:
+            self._joined = False
+            with self._never_raising():
+                timers.leave(self._timer, self)
 
     def _send_until(self, deadline: float) -> None:
-        if self.mode == "on":
-            self._sender.send_until(deadline, self._never_raising)
+        """On the timer's thread where there is one: a slow resolver or an answer that drips cannot hold the caller."""
+        self._timer.begin()
+        if timers.wake(self._timer):
+            self._timer.finish(deadline, all_that_is_due=True)
         else:
-            self._sender.wait_until(deadline)
+            self._timer.send_here(deadline)
+
+    def is_on(self) -> bool | None:
+        """For the timer: whether this client may report; None while its state is busy."""
+        if self._undecided:
+            self._decide()
+        return None if self._undecided else self.mode == "on"
+
+    def told_by_timer(self, error: Exception) -> None:
+        """For the timer, which ends with this error."""
+        if isinstance(error, Withdrawn):
+            self._decide()
+        else:
+            self._give_up(str(error))
 
     # -- modes and mistakes
 
     def _decide(self) -> None:
-        self._rules: tuple[Decision, ...]
         self._undecided = False
         if self._placeless:
             return self._switch_off(self._placeless)
         try:
-            self._rules = control.rules_for(
-                self._environ, self._state, self.registry, self._test_run, leaving=not self._test_run
-            )
+            self._rules = self._current_rules(leaving=not self._test_run)
         except Busy:
-            self._undecided = True  # until the next record
+            self._undecided = True  # until the timer's next step, or the next flush
             return self._switch_off("the state is busy just now")
         except (Unusable, OSError) as error:
             return self._give_up(str(error))
         self._decision = most_restrictive(self._rules)
+
+    def _current_rules(self, leaving: bool = False) -> tuple[Decision, ...]:
+        rules = control.rules_for(self._environ, self._state, self.registry, self._test_run, leaving=leaving)
         wrong = wrong_endpoint(self.endpoint, self.registry)
-        if self.mode == "on" and wrong is not None:
-            self._decision = wrong
-            self._rules = (*self._rules, self._decision)
+        return rules if wrong is None or most_restrictive(rules).mode != "on" else (*rules, wrong)
 
     def _give_up(self, why: str) -> None:
         self._switch_off(why)
@@ -256,18 +314,15 @@ class Client:
         self._rules = (self._decision,)
 
     @contextmanager
-    def _never_raising(self, dropping: bool = False) -> Iterator[None]:
-        """What the disk does must not reach the app. A record that is dropped for it is counted."""
+    def _never_raising(self) -> Iterator[None]:
+        """What the disk does must not reach the app."""
         try:
             yield
         except Withdrawn:
             self._decide()
         except Busy:
-            if dropping:
-                self._recorder.unsaved["dropped_busy"] += 1
-        except (Unusable, OSError) as error:  # without a file to spare, not even an import works
-            if dropping:
-                self._recorder.unsaved["dropped_state"] += 1
+            pass  # the timer tries again, or the next flush
+        except (Unusable, OSError) as error:
             self._give_up(str(error))
 
     def _mistake(self, message: str, count: Lost) -> None:
@@ -292,12 +347,13 @@ _observers: list[Callable[[Client, str, Any], None]] = []
 
 
 def _close_all() -> None:
+    deadline = time.monotonic() + EXIT_PATIENCE
     for client in list(_clients):
-        client.close()
-
-
-def _random_delay(span: float) -> float:
-    return span * int.from_bytes(os.urandom(6), "little") / 2**48
+        client._close(deadline)
+    for timer in timers.running():  # of clients that were dropped
+        with suppress(Busy, Unusable, OSError):
+            timer.wait_at_exit(deadline)
+            timers.end(timer)
 
 
 def _place(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None) -> tuple[State, str]:

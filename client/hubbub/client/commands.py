@@ -19,7 +19,7 @@ from hubbub.client.control import Pending, Status
 from hubbub.client.state import Busy, State, Unusable
 from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, state_directory
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.label import words
+from hubbub.protocol.label import in_fours, words
 from hubbub.protocol.registry import APP, Registry
 
 
@@ -64,6 +64,8 @@ def run_status(arguments: Namespace) -> int:
             mark = "*" if decision.rule == status.rule else " "
             print(f"  {mark} {decision.mode:<5}  {decision.rule}")
     print(f"  state           {status.state_directory}")
+    if status.fingerprint:
+        print(f"  agreed to       {in_fours(status.fingerprint)}")
     limit = ", no limit known yet" if status.lifetime_epsilon is None else f" of at most {status.lifetime_epsilon:g}"
     print(f"  epsilon spent   {status.epsilon_spent:g}{limit}")
     if status.groups > 1:
@@ -192,7 +194,10 @@ def run_forget(arguments: Namespace) -> int:
         return _done(arguments, f"There is nothing to forget in {state.directory}.")
     with in_words():
         spent = control.forget(state)
-    kept = f"One number is kept: epsilon {spent:g} is spent."
+    if spent is None:
+        unknown = "What was spent is unknown, so nothing will be asked here again."
+        return _done(arguments, f"Forgotten: the state was corrupt and is deleted. Off. {unknown}")
+    kept = f"One number is kept: epsilon {spent:g} counts as spent."
     return _done(arguments, f"Forgotten: identity, answers and everything unsent. Off. {kept}")
 
 

@@ -14,14 +14,16 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
 
 from hubbub.client import outbox
-from hubbub.client.budget import MICRO, beyond_micro, cohorts_shown, reserved_micro, spent_micro
+from hubbub.client.budget import MICRO, beyond_micro, cohorts_shown, committed_micro, reserved_micro, spent_micro
 from hubbub.client.consent import Decision, Mode, decisions, lapsed, most_restrictive
+from hubbub.client.epochs import discard_unsent
 from hubbub.client.facts import CountName, put, read_counts, read_facts
-from hubbub.client.recorder import discard_unsent, in_the_making
+from hubbub.client.recorder import in_the_making
 from hubbub.client.respond import Draws, instantaneous_response, permanent_response
-from hubbub.client.state import INSISTENCE, State
-from hubbub.protocol.cadence import epoch_of, epoch_text
+from hubbub.client.state import INSISTENCE, State, Unusable
+from hubbub.protocol.cadence import DAY, epoch_of, epoch_text
 from hubbub.protocol.encoding import ABSENT
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.linking import num_groups
 from hubbub.protocol.registry import Registry
 
@@ -61,8 +63,11 @@ class Status(NamedTuple):
     """What became of records and messages since the last `forget`, by name: `made`, `sent`, `dropped_busy`, ..."""
     set_aside: tuple[str, ...] = ()
     """Files that were found corrupt and are no longer used."""
+    fingerprint: str = ""
+    """Of the registry that was agreed to (`Registry.fingerprint`); empty: none was. `hubbub verify` compares it."""
     test: str = ""
-    """Why what is sent is a test and no real telemetry; empty if it is real. Only a client knows where it sends."""
+    """Why what is sent is a test and no real telemetry, such as a clock of the app's own or an address on this machine;
+    empty if it is real. Only a client knows."""
 
     def to_json(self) -> dict[str, Any]:
         """What `hubbub status --json` prints."""
@@ -122,7 +127,7 @@ def say_yes(state: State, registry: Registry, now: float) -> None:
             return
         put(db, "answer", "yes")
         put(db, "agreed", registry.source)
-        put(db, "answered_at", now)
+        put(db, "answered_at", now // DAY * DAY)
 
 
 def say_no(state: State) -> None:
@@ -132,11 +137,24 @@ def say_no(state: State) -> None:
         discard_unsent(db)
 
 
-def forget(state: State) -> float:
-    """Delete all but one number, what was spent, which is returned; it still counts if the person ever agrees again."""
+def forget(state: State) -> float | None:
+    """Delete all but one number, which is returned and still counts if the person ever agrees again: what was spent,
+    with all slots of every metric that was asked, used or not. None if that cannot be read any more: a state that is
+    corrupt is deleted whole, and nothing will be asked here again."""
+    try:
+        return _forget(state)
+    except Unusable:
+        if not state.set_aside():
+            raise
+    state.replace_corrupt()
+    say_no(state)
+    return None
+
+
+def _forget(state: State) -> float:
     with state.transaction(durable=True, patience=INSISTENCE) as db:
         facts = read_facts(db)
-        spent = spent_micro(db, facts)
+        spent = committed_micro(db, facts)
         state.clear(db)
         put(db, "home", facts.home)
         put(db, "carried", spent)
@@ -203,8 +221,16 @@ def _with_numbers(status: Status, db: sqlite3.Connection) -> Status:
         batches_waiting=messages,
         reports_waiting=reports,
         next_send=outbox.next_due(db),
+        fingerprint=_fingerprint(facts.agreed),
         failures=facts.failures,
     )
+
+
+def _fingerprint(agreed: str) -> str:
+    try:
+        return Registry.parse(agreed).fingerprint if agreed else ""
+    except Invalid:  # of an earlier release of hubbub
+        return ""
 
 
 def pending(state: State, registry: Registry | None) -> list[Pending]:

@@ -46,7 +46,7 @@ class Facts:
         self.agreed: str = stored.get("agreed", "")
         """The metrics.toml that the person agreed to, as it was."""
         self.answered_at: float = stored.get("answered_at", 0.0)
-        """When the person last said yes, in Unix seconds."""
+        """The day on which the person last said yes: its beginning, in Unix seconds."""
         self.reserved_for: bytes | None = stored.get("reserved_for")
         """The `Registry.mark` for which slots were last set aside."""
         self.lifetime: int | None = stored.get("lifetime")

@@ -1,26 +1,34 @@
 """The messages that wait: when each may leave, who is sending it, and how long nothing is sent after a failure.
 
 All of it runs inside a caller's transaction; time and chance are arguments. Several processes may share the outbox: a
-message that one of them is sending is kept from the others for two minutes.
+message that one of them is about to send is kept from the others, for an hour at most should that process be killed.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from hubbub.client.chance import Chance, fraction
 from hubbub.client.facts import CountName, add_counts, put, read_facts
-from hubbub.client.respond import Random
 from hubbub.client.upload import Verdict
 from hubbub.protocol.cadence import DAY, epoch_start
+from hubbub.protocol.wire import BATCH_ID
 
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 6 * 3600.0
-"""Seconds: the longest pause after the first failure, doubled with each further one up to the second number."""
+"""Seconds: the pause after the first failure, doubled with each further one up to the second number. What is stored is
+a moment drawn from the hour that begins with the first full hour after it: no two installs are in step, and the file
+does not tell when an attempt was made."""
 
-CLAIM = 120.0
-"""Seconds for which a message belongs to the process that sends it."""
+CLAIM = 240.0
+"""Seconds for which messages belong to the process that claimed them, at least: a minute until they leave, and the time
+to send as many as are claimed at once. On disk the end is a full hour, which tells of no moment in it."""
 
+MOST_CLAIMED = 8
+
+HOUR = 3600.0
 MAX_BATCHES, MAX_BYTES, MAX_AGE = 1000, 4 << 20, 28 * DAY
 
 
@@ -33,31 +41,55 @@ class Message(NamedTuple):
     reports: int
     """How many it holds."""
     body: bytes
+    attempts: int = 0
+    """How often our collector has asked for it later."""
 
 
 def add(db: sqlite3.Connection, message: Message, not_before: float) -> None:
-    batch_id, every, epoch, reports, body = message
-    db.execute("INSERT INTO outbox VALUES (?, ?, ?, ?, 0, ?, ?)", (batch_id, every, epoch, not_before, reports, body))
+    batch_id, every, epoch, reports, body, attempts = message
+    row = (batch_id, every, epoch, not_before, reports, body, attempts)
+    db.execute("INSERT INTO outbox VALUES (?, ?, ?, ?, 0, ?, ?, ?)", row)
 
 
-def claim(db: sqlite3.Connection, now: float) -> Message | None:
-    """The next message to send, kept from other processes for a while; None if there is none or it is not yet time."""
+class Claimed(NamedTuple):
+    """A message that this process will send."""
+
+    message: Message
+    departs: float
+    """When, in Unix seconds."""
+    until: float
+    """When it ceases to be this process's."""
+
+
+def claim(db: sqlite3.Connection, now: float, ahead: float = 0.0) -> list[Claimed]:
+    """The next messages to send, kept from other processes for a while: those that are due, or will be in so many
+    seconds."""
     prune(db, now)
     facts = read_facts(db)
-    if facts.answer != "yes" or facts.retry_at > now:
-        return None
-    row = db.execute(
-        "SELECT batch_id, every, epoch, reports, body FROM outbox WHERE not_before <= ? AND claimed_until <= ? "
-        "ORDER BY not_before, batch_id LIMIT 1",
-        (now, now),
-    ).fetchone()
-    if row is None:
-        return None
-    db.execute("UPDATE outbox SET claimed_until = ? WHERE batch_id = ?", (now + CLAIM, row[0]))
-    return Message(*row)
+    if facts.answer != "yes" or facts.retry_at > now + ahead:
+        return []
+    rows = db.execute(
+        "SELECT not_before, batch_id, every, epoch, reports, body, attempts FROM outbox "
+        "WHERE not_before <= ? AND claimed_until <= ? ORDER BY not_before, batch_id LIMIT ?",
+        (now + ahead, now, MOST_CLAIMED),
+    ).fetchall()
+    until = _full_hour_after(now + CLAIM)
+    claimed = [Claimed(Message(*row), max(not_before, facts.retry_at), until) for not_before, *row in rows]
+    db.executemany("UPDATE outbox SET claimed_until = ? WHERE batch_id = ?", [(until, row[1]) for row in rows])
+    return claimed
 
 
-def settle(db: sqlite3.Connection, message: Message, verdict: Verdict | None, now: float, random: Random) -> None:
+def release(db: sqlite3.Connection, messages: Iterable[Message]) -> None:
+    """Leave claimed messages to whoever comes next."""
+    ids = [(message.batch_id,) for message in messages]
+    db.executemany("UPDATE outbox SET claimed_until = 0 WHERE batch_id = ?", ids)
+
+
+def _full_hour_after(moment: float) -> float:
+    return (moment // HOUR + 1) * HOUR
+
+
+def settle(db: sqlite3.Connection, message: Message, verdict: Verdict | None, now: float, chance: Chance) -> None:
     """Keep what became of a message; no verdict: there was no time to send it. Should this be lost, the worst that can
     happen is that it is sent again."""
     match verdict:
@@ -73,30 +105,34 @@ def settle(db: sqlite3.Connection, message: Message, verdict: Verdict | None, no
             # Our clock was ahead. Wait as long as the server's clock says that the epoch still lasts, but look every
             # day: by our clock, which may be set right meanwhile, that would be as much too late as it was ahead.
             lasts = epoch_start(message.every, message.epoch + 1) - server_time if server_time else DAY
-            _postpone(db, message, now + min(DAY, max(3600.0, lasts)))
+            _ask_later(db, message, now + min(DAY, max(HOUR, lasts)), chance)
             _set_pause(db, 0, 0.0)
         case Verdict("later"):  # the collector does not know a metric yet
-            _postpone(db, message, now + DAY)
+            _rename(db, _ask_later(db, message, now + DAY, chance), chance)
             _set_pause(db, 0, 0.0)
         case Verdict("failed", _, retry_after):
-            back_off(db, now, random, retry_after)
+            back_off(db, message, now, chance, retry_after)
             _postpone(db, message, 0.0)
 
 
-def back_off(db: sqlite3.Connection, now: float, random: Random, retry_after: float = 0.0) -> None:
+def back_off(db: sqlite3.Connection, message: Message, now: float, chance: Chance, retry_after: float = 0.0) -> None:
     """An attempt has failed: none is made for a while, by nobody who shares this state."""
     failures = read_facts(db).failures + 1
-    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 30))
-    jitter = longest * int.from_bytes(random(4), "little") / 2**32  # full jitter: no two installs in step
-    _set_pause(db, failures, now + max(min(retry_after, DAY), jitter))
+    pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 30))
+    drawn = chance("pause", message.every, message.epoch, failures)
+    _set_pause(db, failures, _drawn_after(now + max(min(retry_after, DAY), pause), drawn))
+
+
+def _drawn_after(moment: float, drawn: bytes) -> float:
+    return _full_hour_after(moment) + HOUR * fraction(drawn)
 
 
 def prune(db: sqlite3.Connection, now: float) -> None:
     """Keep the outbox within its limits of age, number and size; the oldest go first. Pauses longer than any that is
     ever made come from a clock that was set back since: they end."""
-    if read_facts(db).retry_at > now + DAY:
+    if read_facts(db).retry_at > now + DAY + 2 * HOUR:
         put(db, "retry_at", 0.0)
-    db.execute("UPDATE outbox SET claimed_until = 0 WHERE claimed_until > ?", (now + CLAIM,))
+    db.execute("UPDATE outbox SET claimed_until = 0 WHERE claimed_until > ?", (now + CLAIM + HOUR,))
     total = kept = 0
     lost: Counter[CountName] = Counter()
     rows = db.execute("SELECT batch_id, every, epoch, reports, length(body) FROM outbox ORDER BY not_before DESC")
@@ -119,6 +155,23 @@ def empty(db: sqlite3.Connection) -> None:
 def _remove(db: sqlite3.Connection, message: Message, count: str) -> None:
     if db.execute("DELETE FROM outbox WHERE batch_id = ?", (message.batch_id,)).rowcount:
         add_counts(db, {count: message.reports})
+
+
+def _ask_later(db: sqlite3.Connection, message: Message, moment: float, chance: Chance) -> Message:
+    """Not before this moment, and at another that is drawn."""
+    message = message._replace(attempts=message.attempts + 1)
+    db.execute("UPDATE outbox SET attempts = ? WHERE batch_id = ?", (message.attempts, message.batch_id))
+    _postpone(db, message, _drawn_after(moment, chance("pause", message.every, message.epoch, -message.attempts)))
+    return message
+
+
+def _rename(db: sqlite3.Connection, message: Message, chance: Chance) -> None:
+    """Nothing of it was stored, so nobody needs to know it again: one id on 28 days would link the addresses of an
+    install."""
+    batch_id = chance("id", message.every, message.epoch, message.attempts)
+    body = message.body[: BATCH_ID.start] + batch_id + message.body[BATCH_ID.stop :]
+    query = "UPDATE outbox SET batch_id = ?, body = ? WHERE batch_id = ?"
+    db.execute(query, (batch_id, body, message.batch_id))
 
 
 def _postpone(db: sqlite3.Connection, message: Message, until: float) -> None:

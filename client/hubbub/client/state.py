@@ -29,7 +29,7 @@ INSISTENCE = 2.0
 MAX_OPEN = 64
 """Connections that one process keeps open; each needs three files. Simulations have thousands of clients."""
 
-SCHEMA = 1
+SCHEMA = 2
 FILE = "state.db"
 
 _TABLES = """
@@ -39,7 +39,7 @@ CREATE TABLE memos (
     UNIQUE (metric_hash, slot)
 ) WITHOUT ROWID;
 CREATE TABLE ledger (
-    metric_hash TEXT PRIMARY KEY, slots INTEGER NOT NULL, micro_epsilon INTEGER NOT NULL
+    metric_hash TEXT PRIMARY KEY, slots INTEGER NOT NULL, micro_epsilon INTEGER NOT NULL, asked_in INTEGER
 ) WITHOUT ROWID;
 CREATE TABLE epochs (every TEXT, epoch INTEGER, sealed INTEGER NOT NULL, PRIMARY KEY (every, epoch)) WITHOUT ROWID;
 CREATE TABLE reports (
@@ -48,7 +48,8 @@ CREATE TABLE reports (
 ) WITHOUT ROWID;
 CREATE TABLE outbox (
     batch_id BLOB PRIMARY KEY, every TEXT NOT NULL, epoch INTEGER NOT NULL, not_before REAL NOT NULL,
-    claimed_until REAL NOT NULL, reports INTEGER NOT NULL, body BLOB NOT NULL
+    claimed_until REAL NOT NULL, reports INTEGER NOT NULL, body BLOB NOT NULL,
+    attempts INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE counts (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -73,6 +74,7 @@ class State:
         self.path = join(self.directory, FILE)
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
+        self._glance_lock = threading.Lock()
         with _fork_lock:
             _live.add(self)
 
@@ -91,15 +93,18 @@ class State:
         ]
 
     @contextmanager
-    def transaction(self, durable: bool = False, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
+    def transaction(
+        self, durable: bool = False, patience: float = PATIENCE, sets_aside: bool = True
+    ) -> Iterator[sqlite3.Connection]:
         """All or nothing. `durable` also waits for the disk: everything committed before is then safe as well.
 
-        Raises `Busy` if a lock is held for longer than `patience`, `Unusable` if the file cannot be used.
+        Raises `Busy` if a lock is held for longer than `patience`, `Unusable` if the file cannot be used. A file found
+        corrupt is set aside, unless the caller `sets_aside` nothing.
         """
         if not self._lock.acquire(timeout=patience):
             raise Busy
         try:
-            with self._errors_in_words():
+            with self._errors_in_words(sets_aside):
                 db = self._open()
                 if durable:
                     db.execute("PRAGMA synchronous = FULL")  # a synced commit syncs the whole log before it
@@ -128,6 +133,19 @@ class State:
         finally:
             db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
 
+    @contextmanager
+    def glance(self) -> Iterator[sqlite3.Connection]:
+        """Read only, on a connection of its own: nobody who writes is waited for, in this process or another."""
+        with self._glance_lock, self._errors_in_words(sets_aside=False):
+            if not exists(self.path):
+                raise Unusable(f"{self.path}: there is no such file")
+            db = _connect(self.path)
+            try:
+                db.execute("PRAGMA query_only = ON")
+                yield db
+            finally:
+                db.close()
+
     @staticmethod
     def clear(db: sqlite3.Connection) -> None:
         """Delete every row of every table."""
@@ -142,6 +160,17 @@ class State:
             (busy, *_) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
                 raise Busy
+
+    def replace_corrupt(self) -> None:
+        """Delete the files that were found corrupt, and begin with a budget of nothing: what they had spent is unknown,
+        so nothing may be spent here any more."""
+        with self._lock, self._errors_in_words():
+            self._close()
+            os.replace(self._make_beside(lifetime=0), self.path)
+            for path in self.set_aside():
+                for name in (path, f"{path}-wal", f"{path}-shm"):
+                    with suppress(FileNotFoundError):
+                        os.unlink(name)
 
     def close(self) -> None:
         with self._lock:
@@ -197,7 +226,7 @@ class State:
         finally:
             os.unlink(beside)
 
-    def _make_beside(self) -> str:
+    def _make_beside(self, lifetime: int | None = None) -> str:
         """A new file, to be put into its place whole: an empty one there is never just being made, but was lost."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         if os.name == "posix":
@@ -211,6 +240,8 @@ class State:
             for statement in _TABLES.split(";"):
                 db.execute(statement)
             put(db, "home", _home(beside))
+            if lifetime is not None:
+                put(db, "lifetime", lifetime)
             db.execute(f"PRAGMA user_version = {SCHEMA}")
             db.execute("COMMIT")
         except BaseException:
@@ -237,16 +268,18 @@ class State:
     # -- what can go wrong
 
     @contextmanager
-    def _errors_in_words(self) -> Iterator[None]:
+    def _errors_in_words(self, sets_aside: bool = True) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise self._in_words(error) from error
+            raise self._in_words(error, sets_aside) from error
 
-    def _in_words(self, error: sqlite3.Error | OSError) -> Busy | Unusable:
+    def _in_words(self, error: sqlite3.Error | OSError, sets_aside: bool) -> Busy | Unusable:
         said = str(error)
         if isinstance(error, sqlite3.OperationalError) and ("locked" in said or "busy" in said):
             return Busy()
+        if not sets_aside:
+            return Unusable(f"{self.path}: {said}")
         self._close()
         if isinstance(error, OSError):
             return Unusable(f"{error.filename or self.directory}: {error.strerror}")
@@ -325,6 +358,7 @@ def _before_fork() -> None:
     _fork_lock.acquire()
     _forking.extend(_live)
     for state in _forking:
+        state._glance_lock.acquire()
         state._lock.acquire()
         state._close()
 
@@ -332,13 +366,15 @@ def _before_fork() -> None:
 def _after_fork_in_parent() -> None:
     for state in _forking:
         state._lock.release()
+        state._glance_lock.release()
     _forking.clear()
     _fork_lock.release()
 
 
 def _after_fork_in_child() -> None:
     for state in _forking:
-        state._lock = threading.Lock()  # the threads that waited for the old one do not exist here
+        # The threads that waited for the old ones do not exist here.
+        state._lock, state._glance_lock = threading.Lock(), threading.Lock()
     _forking.clear()
     _fork_lock.release()
 

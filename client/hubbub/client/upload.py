@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from hubbub.protocol.refusal import LATER, PROBLEM_PREFIX, STATUS
 from hubbub.protocol.wire import MEDIA_TYPE
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
 
 PATH = "/v1/reports"
 TIMEOUT = 10.0
@@ -60,20 +63,59 @@ class Verdict(NamedTuple):
     """The server's clock, in Unix seconds, if it told."""
 
 
-def attempt(post: Transport, endpoint: str, body: bytes, batch_id: bytes, timeout: float) -> Verdict:
-    """Send one message, once."""
+class Withheld(Exception):
+    """The person's yes was taken back while the connection was being made; nothing was written to it."""
+
+
+def attempt(
+    send: Transport,
+    endpoint: str,
+    body: bytes,
+    batch_id: bytes,
+    timeout: float,
+    may_send: Callable[[], bool] = lambda: True,
+) -> Verdict | None:
+    """Send one message, once; None if it may not be sent. Our own transport asks once more when it is connected: that
+    can take seconds, and a no must hold from the moment it is given. An app's own is asked for before it begins."""
     try:
-        answer = post(endpoint, body, timeout)
+        if send is post:
+            answer = post(endpoint, body, timeout, may_send=may_send)
+        elif may_send():
+            answer = send(endpoint, body, timeout)
+        else:
+            return None
+    except Withheld:
+        return None
     except Exception as error:  # noqa: BLE001  whatever an app's own transport raises: telemetry never hurts its host
         return Verdict("failed", type(error).__name__)
     return read_answer(answer, batch_id)
 
 
-def post(endpoint: str, body: bytes, timeout: float, /) -> Answer:
+def post(endpoint: str, body: bytes, timeout: float, /, may_send: Callable[[], bool] = lambda: True) -> Answer:
     """The transport where none is given: one request by urllib. Proxies and certificate settings of the environment
-    are honoured; redirects are not followed. Raises OSError, HTTPException and ValueError."""
+    are honoured; redirects are not followed. `may_send` is asked when the connection stands, TLS and all, before a byte
+    of the request is written. Raises OSError, HTTPException, ValueError, and `Withheld` where it says no."""
+    import http.client
     import urllib.error
     import urllib.request
+
+    class Plain(http.client.HTTPConnection):
+        def connect(self) -> None:
+            super().connect()
+            _ask(may_send, self)
+
+    class Secure(http.client.HTTPSConnection):
+        def connect(self) -> None:
+            super().connect()
+            _ask(may_send, self)
+
+    class OverPlain(urllib.request.HTTPHandler):
+        def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+            return self.do_open(Plain, req)
+
+    class OverSecure(urllib.request.HTTPSHandler):
+        def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+            return self.do_open(Secure, req)
 
     class NoRedirect(urllib.request.HTTPRedirectHandler):
         def redirect_request(self, *_: Any) -> None:
@@ -85,12 +127,18 @@ def post(endpoint: str, body: bytes, timeout: float, /) -> Answer:
         headers={"Content-Type": MEDIA_TYPE, "Accept": "application/json", "User-Agent": "hubbub"},
     )
     try:
-        answer = urllib.request.build_opener(NoRedirect).open(request, timeout=timeout)
+        answer = urllib.request.build_opener(NoRedirect, OverPlain, OverSecure).open(request, timeout=timeout)
     except urllib.error.HTTPError as error:  # an answer all the same, and it can break off like any other
         answer = error
     with answer:
         headers = dict(reversed(answer.headers.items()))  # of a header that is repeated the first counts
         return Answer(answer.status, answer.read(_ANSWER_BYTES), headers)
+
+
+def _ask(may_send: Callable[[], bool], connection: HTTPConnection) -> None:
+    if not may_send():
+        connection.close()
+        raise Withheld
 
 
 def read_answer(answer: Answer, batch_id: bytes) -> Verdict:

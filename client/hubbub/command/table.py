@@ -32,6 +32,8 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "demo": Subcommand("the whole loop, live: a collector, a crowd of installs, truth beside estimate", _DEMO, "all"),
     "init": Subcommand("start an app: a commented metrics.toml and a few lines that use it", "hubbub.command.init"),
     "label": Subcommand("the privacy facts of a metrics.toml, in plain words", _PROTOCOL),
+    "check": Subcommand("whether a metrics.toml is right, and what in it tells much about people", _PROTOCOL),
+    "verify": Subcommand("whether a metrics.toml is the one that a release page or package shows", _PROTOCOL),
     "diff": Subcommand("what a new metrics.toml asks more of people than an old one", _PROTOCOL),
     "peek": Subcommand("one value on its way: mask, memo and three reports side by side", "hubbub.client.peek"),
     "status": Subcommand("whether an app reports on this machine, why, and what it has spent", _CLIENT),

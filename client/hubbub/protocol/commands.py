@@ -1,4 +1,4 @@
-"""The commands that need nothing but the protocol: label, diff, export, merge."""
+"""The commands that need nothing but the protocol: label, check, verify, diff, export, merge."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import os
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from textwrap import wrap
 
 from hubbub.protocol.changes import changes
 from hubbub.protocol.invalid import Invalid, plural
-from hubbub.protocol.label import WIDTH, facts, words
+from hubbub.protocol.label import WIDTH, facts, in_fours, words
+from hubbub.protocol.lint import warnings
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally, merge
 from hubbub.protocol.tally_files import Answer, Wanted, Withheld, fetch_answer, read_tally, write_tallies, write_tally
@@ -29,6 +31,59 @@ def run_label(arguments: Namespace) -> int:
     registry = Registry.load(arguments.metrics)
     print(json.dumps(facts(registry), indent=2) if arguments.json else words(registry))
     return 0
+
+
+def add_check(parser: ArgumentParser) -> None:
+    parser.epilog = (
+        "exit status: 0 every file is right, 1 with --strict there are warnings, 2 a file is wrong\n\n"
+        "example:\n  hubbub check metrics.toml"
+    )
+    parser.add_argument("files", metavar="METRICS.TOML", nargs="+", help="registries")
+    parser.add_argument("--strict", action="store_true", help="warnings make the exit status 1")
+
+
+def run_check(arguments: Namespace) -> int:
+    wrong: list[str] = []
+    doubts = 0
+    for path in arguments.files:
+        try:
+            registry = Registry.load(path)
+        except Invalid as error:
+            wrong.extend(error.problems)
+            continue
+        found = warnings(registry, datetime.now(UTC).date())
+        doubts += len(found)
+        for doubt in found:
+            print(*wrap(f"{path}: warning: {doubt}", WIDTH, subsequent_indent="    "), sep="\n")
+        print(f"{path}: right, {plural(len(registry), 'metric')}, {in_fours(registry.fingerprint)}")
+    if wrong:
+        raise Invalid(wrong)
+    return int(arguments.strict and doubts > 0)
+
+
+def add_verify(parser: ArgumentParser) -> None:
+    parser.epilog = (
+        "exit status: 0 the same, 1 another or none is shown there, 2 something is wrong\n\n"
+        "The collector's own address is refused: it could show every person another registry.\n\n"
+        "example:\n  hubbub verify metrics.toml app-2.1-py3-none-any.whl"
+    )
+    parser.add_argument("metrics", metavar="METRICS.TOML", help="the registry on this machine")
+    parser.add_argument(
+        "source", metavar="SOURCE", help="a release page or package (wheel, zip, tar), as a file or https address"
+    )
+
+
+def run_verify(arguments: Namespace) -> int:
+    from hubbub.protocol.published import fingerprints_in
+
+    registry = Registry.load(arguments.metrics)
+    shown, mine = fingerprints_in(arguments.source, registry), registry.fingerprint
+    if mine in shown:
+        print(f"The same: {in_fours(mine)}")
+        return 0
+    there = ", ".join(in_fours(found) for found in sorted(shown)) or "none"
+    print(f"Not the same: {in_fours(mine)} here, {there} in {arguments.source}")
+    return 1
 
 
 def add_diff(parser: ArgumentParser) -> None:

@@ -25,6 +25,7 @@ def facts(registry: Registry) -> dict[str, Any]:
     """The label as data. Epsilons are decimals rounded up, in text so that nothing rounds them again."""
     return {
         "app": registry.app,
+        "fingerprint": registry.fingerprint,
         "recipient": {"name": registry.recipient.name, "url": registry.recipient.url},
         "lifetime_epsilon": show(registry.lifetime_epsilon, 6),
         "epsilon_lifetime": show(registry.epsilon_lifetime, 6),
@@ -98,7 +99,7 @@ _WHAT_THIS_IS = (
 
 
 def _how_to_read() -> str:
-    one, two, five = (_sure(Fraction(epsilon)) for epsilon in (1, 2, 5))
+    one, two, five = (certainty(Fraction(epsilon)) for epsilon in (1, 2, 5))
     return (
         f'How to read "{one} sure": if someone thinks two answers equally likely, 50 % each, then the messages can '
         "make them at most so sure which of the two is yours. Epsilon is the experts' number for the same: 0 tells "
@@ -109,8 +110,13 @@ def _how_to_read() -> str:
 def _to_whom(registry: Registry) -> str:
     return (
         f"Messages go to {registry.recipient}, and nowhere else. If what is asked, why, by whom, or who receives it "
-        "changes, you are asked again."
+        f"changes, you are asked again. Fingerprint of these questions: {in_fours(registry.fingerprint)}"
     )
+
+
+def in_fours(fingerprint: str) -> str:
+    """As people compare it."""
+    return " ".join(fingerprint[i : i + 4] for i in range(0, len(fingerprint), 4))
 
 
 def _metric_words(metric: Metric) -> list[str]:
@@ -143,10 +149,10 @@ def _sent(metric: Definition) -> str:
 def _tells(metric: Definition) -> str:
     one, forever = metric.epsilon_one_report, metric.epsilon_permanent
     if metric.every == "once":
-        return f"At most {_sure(one)} sure: epsilon {show(one)}."
+        return f"At most {certainty(one)} sure: epsilon {show(one)}."
     return (
-        f"After one message at most {_sure(one)} sure (epsilon {show(one)}). After all messages about one kept answer, "
-        f"however many, at most {_sure(forever)} sure (epsilon {show(forever)})."
+        f"After one message at most {certainty(one)} sure (epsilon {show(one)}). After all messages about one kept "
+        f"answer, however many, at most {certainty(forever)} sure (epsilon {show(forever)})."
     )
 
 
@@ -154,7 +160,7 @@ def _but(metric: Metric) -> str:
     total = metric.epsilon_same_answer
     return (
         f"An answer is drawn anew for every {metric.hold} {PERIOD[metric.every]}s, {metric.max_values} times in all, "
-        f"even if it never changes: after all of them at most {_sure(total)} sure (epsilon {show(total)})."
+        f"even if it never changes: after all of them at most {certainty(total)} sure (epsilon {show(total)})."
     )
 
 
@@ -165,8 +171,8 @@ def _change(metric: Metric) -> str:
     )
     more = metric.epsilon_one_more
     return (part if metric.shape.asks_part else "") + (
-        f"After a year of messages, one more can make an observer up to {_sure(more)} sure that your answer has just "
-        "changed."
+        f"After a year of messages, one more can make an observer up to {certainty(more)} sure that your answer has "
+        "just changed."
     )
 
 
@@ -188,7 +194,7 @@ def unprotected_of(metric: Definition) -> list[str]:
 
 
 def _for_life(metric: Metric) -> str:
-    lifetime = f"at most {_sure(metric.epsilon_lifetime)} sure (epsilon {show(metric.epsilon_lifetime)})"
+    lifetime = f"at most {certainty(metric.epsilon_lifetime)} sure (epsilon {show(metric.epsilon_lifetime)})"
     if metric.every == "once":
         return "It is asked once in the life of an install, so that is all."
     if metric.hold is not None:
@@ -211,20 +217,20 @@ def _bounds(registry: Registry, before: Fraction) -> list[str]:
         sentences.append(
             f"{'The message sent once' if every == 'once' else f'One message per {PERIOD[every]}'} carries "
             f"{'one answer' if len(names) == 1 else f'{len(names)} answers'} ({', '.join(names)}): at most "
-            f"{_sure(registry.epsilon_one_epoch(every))} sure which of two sets of answers is yours (epsilon "
+            f"{certainty(registry.epsilon_one_epoch(every))} sure which of two sets of answers is yours (epsilon "
             f"{show(registry.epsilon_one_epoch(every))})."
         )
     total, limit = registry.epsilon_lifetime, registry.lifetime_epsilon
     everything = min(total + before, max(limit, before))
     return [
         *sentences,
-        f"Everything these questions ever send, over all years: at most {_sure(total)} sure which of two whole lives "
-        f"of answers is yours (epsilon {show(total)}). The device enforces a limit of {show(limit)} ({_sure(limit)} "
-        "sure), which is never renewed.",
+        f"Everything these questions ever send, over all years: at most {certainty(total)} sure which of two whole "
+        f"lives of answers is yours (epsilon {show(total)}). The device enforces a limit of {show(limit)} "
+        f"({certainty(limit)} sure), which is never renewed.",
         *(
             [
                 f"Earlier releases asked other questions on this device. With them, everything comes to at most "
-                f"{_sure(everything)} sure (epsilon {show(everything)})."
+                f"{certainty(everything)} sure (epsilon {show(everything)})."
             ]
             if before
             else []
@@ -275,7 +281,7 @@ def _says_resemblance(names: list[str], found: float) -> str:
     return (
         f"Where chance is drawn once and kept for many bits ({', '.join(names)}), the messages of one install "
         "resemble each other. By that and its group, the next message of an install is picked out of those of "
-        f"{CROWD:,} installs with the same answers about {ceil(100 * found)} times in 100."
+        f"{CROWD:,} installs with the same answers about {round(100 * found)} times in 100."
     )
 
 
@@ -283,7 +289,7 @@ def _says_change(names: list[str]) -> str:
     return f"That an answer changed, and when, can become visible over time ({', '.join(names)})."
 
 
-def _sure(epsilon: Fraction | None) -> str:
+def certainty(epsilon: Fraction | None) -> str:
     """How sure one can become from even odds, e**epsilon / (1 + e**epsilon): rounded up, but never to certainty.
     Beyond 99.999 % the digits say nothing to anybody."""
     if epsilon is None or epsilon > 11:

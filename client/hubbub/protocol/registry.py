@@ -6,6 +6,7 @@ today's date: an expired metric still loads, because old tallies must stay decod
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
@@ -68,6 +69,23 @@ class Registry(Value, kw_only=True):
     @cached_property
     def mark(self) -> bytes:
         return blake2b(self.source.encode(), digest_size=16).digest()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """BLAKE2b-128 of the canonical form, in hex: the same for all files that ask the same of people, whatever their
+        comments; another if a question, a term, the order (in which budgets are set aside) or the recipient differs."""
+        return blake2b(self.canonical().encode(), digest_size=16).hexdigest()
+
+    def canonical(self) -> str:
+        """All that people agree to, as one text: JSON with sorted keys and no spaces."""
+        form = {
+            "app": self.app,
+            "recipient": {"name": self.recipient.name, "url": self.recipient.url},
+            "lifetime_epsilon": str(self.lifetime_epsilon),
+            "max_identifying_bits": self.max_identifying_bits,
+            "metrics": [metric.terms_to_json() for metric in self],
+        }
+        return json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     def _broken_rules(self) -> Iterator[str]:
         yield from _broken_head(self.app, self.lifetime_epsilon)

@@ -11,7 +11,6 @@ so a second fsync proves nothing. Everyone waiting is told to come back later, a
 from __future__ import annotations
 
 import asyncio
-import math
 import queue
 import sqlite3
 import threading
@@ -30,6 +29,7 @@ from hubbub.protocol.refusal import Refused
 
 _GROUP_BYTES = 8 << 20
 _TICK_SECONDS = 0.5
+_READERS_WAIT_SECONDS = 0.5  # between checkpoints that are made for them, however many they are
 CLOCK_NOT_BELIEVED = "the clock here jumped and is not believed; see the collector's log, and `hubbub clock accept`"
 
 Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]
@@ -260,7 +260,6 @@ class Committer:
     def _wait_for_save(self, saved: asyncio.Future[None]) -> None:
         if self._store.has_more_to_show():
             self._readers.append((self._saves_begun + 1, saved))
-            self._last_save = -math.inf  # as soon as may be
         elif self._saver:
             self._readers.append((self._saves_begun, saved))
         else:
@@ -293,6 +292,7 @@ class Committer:
         due = (
             elapsed >= self._settings.checkpoint_seconds
             or self._store.unsaved_batches >= self._settings.checkpoint_batches
+            or (self._readers and elapsed >= _READERS_WAIT_SECONDS)
         )
         if due and not self._saver and (self._store.unsaved or self._readers):
             self._last_save = perf_counter()

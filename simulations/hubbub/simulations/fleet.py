@@ -46,7 +46,7 @@ class Run(NamedTuple):
     values: Mapping[str, Any]
     """What is recorded, by metric; None stands for a metric that is left out."""
     restarted: bool = False
-    """Whether the app was closed since the run before. One that stays open has run in the epochs between as well."""
+    """Whether the app was closed since the run before."""
 
 
 def run_install(

@@ -61,3 +61,13 @@ def test_the_error_of_a_ratio_is_that_of_samples():
     top, bottom = rng.multivariate_normal([0.3, 0.5], covariance, 100_000).T
     found = ratios(np.array([0.3]), 0.5, covariance[0, :1], covariance[0, 1:], covariance[1, 1], 0.95)
     assert np.std(top / bottom) == pytest.approx(found.std_error[0], rel=5 * np.sqrt(0.5 / 100_000) + 1e-3)
+
+
+def test_the_ends_of_a_ratio_are_just_not_surprising_and_on_both_sides_of_it():
+    """(top - r bottom)^2 = z^2 Var(top - r bottom) at each end (Fieller 1954)."""
+    top, bottom, of_top, both, of_bottom = 0.2, 0.5, 9e-4, 2e-4, 4e-4
+    found = ratios(np.array([top]), bottom, np.array([of_top]), np.array([both]), of_bottom, 0.95)
+    assert found.low[0] < 0.4 < found.high[0]
+    for end in (found.low[0], found.high[0]):
+        spread = of_top - 2 * end * both + end**2 * of_bottom
+        assert (top - end * bottom) ** 2 == pytest.approx(1.959964**2 * spread, rel=1e-5)

@@ -6,9 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from hubbub.client import Client, memos, recorder
+from hubbub.client import Client, epochs, memos, recorder
 from hubbub.client.memos import Memo
-from hubbub.client.recorder import _Session
 from hubbub.client.respond import Response, draw_bits, draw_memo, permanent_response, respond
 from hubbub.protocol.channel import UNITS, BitChannel, KaryChannel, Noise
 
@@ -72,7 +71,7 @@ def clients_share_memos_between_metrics(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def clients_report_only_what_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
-    record, asked = Client.record, _Session._metrics_asked
+    record, asked = Client.record, epochs._metrics_asked
 
     def only_if_true(self, name, value) -> None:
         if value is not False:
@@ -80,9 +79,9 @@ def clients_report_only_what_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Client, "record", only_if_true)
     monkeypatch.setattr(
-        _Session,
+        epochs,
         "_metrics_asked",
-        lambda self, every, epoch: (m for m in asked(self, every, epoch) if self.has_report(m, epoch)),
+        lambda desk, every, epoch: (m for m in asked(desk, every, epoch) if desk.has_report(m, epoch)),
     )
 
 

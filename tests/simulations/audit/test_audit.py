@@ -16,13 +16,14 @@ import pytest
 from scipy import stats
 
 from hubbub.client import Registry
+from hubbub.client.identity import cohort_of
 from hubbub.client.respond import respond
 from hubbub.protocol.invalid import Invalid
 from hubbub.simulations.audit.draws import DrawAudit
 from hubbub.simulations.audit.evidence import ALPHA, STRAY, Chances, bound_expected
 from hubbub.simulations.audit.run import Audit, audit_registry
 from hubbub.simulations.audit.scores import MEMO, score_law
-from hubbub.simulations.audit.transcripts import RUNS, ClientAudit, _View, run_times
+from hubbub.simulations.audit.transcripts import RUNS, ClientAudit, _joint, _View, run_times
 from tests.registry_head import head
 from tests.simulations.audit import planted
 
@@ -314,3 +315,19 @@ def test_clients_with_a_defect_are_caught(figure, plant, monkeypatch: pytest.Mon
     audit = audit_registry(asks, trials=10_000, installs=6_000, random=Random(22).randbytes)
     figure(plant.__name__, ", ".join(sorted({finding.what for finding in audit.failures})))
     assert audit.failures
+
+
+def test_what_two_metrics_show_together_goes_by_pieces_of_one_line() -> None:
+    """Histograms of three and of five buckets: summed along a fine walk of the line, as the client places installs."""
+    kind = 'kind = "histogram"\nbuckets_per_report = 1\nepsilon_one_report = 1\nepsilon_permanent = 2\nmax_values = 1\n'
+    asks = registry(few=f"{kind}edges = [0, 1, 2, 3]\n", more=f"{kind}edges = [0, 1, 2, 3, 4, 5]\n")
+    a, b = (_View(metric, run_times(asks)) for metric in asks)
+    for view in (a, b):
+        view.fix_thresholds(1000, 1e-6)
+    of_a, of_b = a.by_cohort(0, a.thresholds[0])[:, 0], b.by_cohort(1, b.thresholds[1])
+    walk = [(cohort_of(place * 2**62 // 1800, 3), cohort_of(place * 2**62 // 1800, 5)) for place in range(1, 1800, 2)]
+    summed = sum(of_a[one] * of_b[other] for one, other in walk) / len(walk)
+    joint = _joint(a, b, 1)
+    assert (joint.one, joint.other) == pytest.approx(tuple(summed))
+    by_remainder = sum(of_a[n % 3] * of_b[n % 5] for n in range(15)) / 15  # as it was
+    assert tuple(by_remainder) != pytest.approx(tuple(summed))

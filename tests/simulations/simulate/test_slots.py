@@ -56,7 +56,7 @@ def client(metric, keys: np.ndarray, seed: int) -> tuple[list[int], list[bool]]:
     random = Random(seed).randbytes
     db = sqlite3.connect(":memory:")
     db.executescript(state._TABLES)
-    db.execute("INSERT INTO ledger VALUES (?, ?, 0)", (metric.metric_hash, metric.max_values))
+    db.execute("INSERT INTO ledger VALUES (?, ?, 0, NULL)", (metric.metric_hash, metric.max_values))
     who = ensure_identity(db, Facts({}), random)
     slots, overflowed, names = [], [], {}
     for key, epoch in zip(keys.tolist(), EPOCHS, strict=True):

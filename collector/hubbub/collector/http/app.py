@@ -375,6 +375,7 @@ def _registry_document(registry: Registry) -> bytes:
     """The public registry and its label: what is asked, for anyone to read."""
     answer = {
         "app": registry.app,
+        "fingerprint": registry.fingerprint,
         "metrics": [metric.terms_to_json() for metric in registry],
         "label": facts(registry),
         "label_in_words": words(registry),

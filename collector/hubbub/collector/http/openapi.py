@@ -39,7 +39,9 @@ def document() -> Document:
                 "Problem": _problem_schema(),
                 "Tallies": _tallies_schema(),
             }
-            | {"Registry": {"type": "object", "required": ["app", "metrics", "label", "label_in_words"]}},
+            | {
+                "Registry": {"type": "object", "required": ["app", "fingerprint", "metrics", "label", "label_in_words"]}
+            },
             "responses": {"Problem": _content("refused, with the reason in words", PROBLEM_MEDIA_TYPE, "Problem")},
         },
     }

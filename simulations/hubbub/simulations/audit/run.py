@@ -22,6 +22,7 @@ from hubbub.protocol.registry import Registry
 from hubbub.simulations.audit.any_callable import CallableAudit, Mechanism
 from hubbub.simulations.audit.draws import DrawAudit, Respond
 from hubbub.simulations.audit.evidence import ALPHA, STRAY, Finding
+from hubbub.simulations.audit.promises import Promise, promises
 from hubbub.simulations.audit.transcripts import ClientAudit
 from hubbub.simulations.progress import NamedProgress
 
@@ -37,6 +38,7 @@ class Audit:
 
     findings: tuple[Finding, ...]  # every test, with what it claimed and what was seen
     alpha: float = ALPHA  # the chance that a true claim fails any of them
+    promises: tuple[Promise, ...] = ()  # what was tried besides, which is no matter of chance
 
     @property
     def failures(self) -> list[Finding]:
@@ -49,13 +51,14 @@ class Audit:
 
     @property
     def passed(self) -> bool:
-        return not self.failures
+        return not self.failures and not any(promise.failure for promise in self.promises)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "passed": self.passed,
             "false_alarm": {"exceeded": self.alpha, "stray": self.false_stray},
             "findings": [_to_json(finding) for finding in self.findings],
+            "promises": [{"tried": promise.tried, "failure": promise.failure} for promise in self.promises],
         }
 
 
@@ -87,7 +90,8 @@ def audit_registry(
         steps.append(("whole clients", clients.work, clients.run(random)))
     _walk(steps, progress)
     found = [finding for draw in draws for finding in draw.findings()]
-    return Audit(tuple(found + (clients.findings() if clients else [])))
+    kept = tuple(promises(registry, random)) if clients else ()
+    return Audit(tuple(found + (clients.findings() if clients else [])), promises=kept)
 
 
 def audit_callable(
@@ -139,7 +143,8 @@ def table(audit: Audit) -> str:
     findings = list(_closest(audit.findings))
     header, *lines = text_table(_HEADER, map(_cells, findings), left=(0, 1), widths=_WIDTHS, gap="")
     marked = [line + "  FAILS" * bool(finding.failure) for line, finding in zip(lines, findings, strict=True)]
-    return "\n".join([header, *marked, "", *_verdict(audit)])
+    tried = ["", "Tried besides:", *(f"  {promise}" for promise in audit.promises)] if audit.promises else []
+    return "\n".join([header, *marked, *tried, "", *_verdict(audit)])
 
 
 def _closest(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -169,6 +174,7 @@ def _cells(finding: Finding) -> list[str]:
 def _verdict(audit: Audit) -> Iterator[str]:
     for finding in audit.failures:
         yield f"FAILS  {finding.metric}, {finding.what}, {finding.pair}: {finding.failure}"
+    broken = sum(promise.failure is not None for promise in audit.promises)
     if audit.passed:
         yield (
             f"All {len(audit.findings)} tests pass. What is shown is a lower bound: at least so much is told. That no "
@@ -178,4 +184,5 @@ def _verdict(audit: Audit) -> Iterator[str]:
             f"with probability about {audit.false_stray:.1g}."
         )
     else:
-        yield f"{len(audit.failures)} of {len(audit.findings)} tests fail."
+        tests, kept = len(audit.findings), len(audit.promises)
+        yield f"{len(audit.failures)} of {tests} tests fail, and {broken} of {kept} promises."

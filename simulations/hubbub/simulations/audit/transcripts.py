@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import combinations
-from math import lcm
 from typing import Any
 
 import numpy as np
@@ -37,8 +36,8 @@ RUNS = 7
 """How often each app is run: once in each of so many epochs, of every cadence."""
 
 STEP = timedelta(days=28, hours=1).total_seconds()
-"""Between two runs: another month every time, few enough days that no message grows too old to be sent, and more than
-an app is believed to have run without a word."""
+"""Between two runs: another month every time, and few enough days that no message grows too old to be sent. The machine
+sleeps meanwhile: epochs in which no client looked are not answered."""
 
 NOT_RECORDED = 2
 SILENT_ONE_IN = 8
@@ -312,10 +311,11 @@ def _seen(happened: Bools, one: Bools, other: Bools) -> Seen:
 
 
 def _joint(a: _View, b: _View, toward: int) -> Chances:
-    """Metrics are independent given the install's number, which places it in the cohorts of both."""
+    """Metrics are independent given the install's place on the line, which the cohorts of both cut into pieces."""
     of_a = a.by_cohort(1 - toward, a.thresholds[1 - toward])[:, 0]
     of_b = b.by_cohort(toward, b.thresholds[toward])
-    numbers = np.arange(min(lcm(len(of_a), len(of_b)), 1 << 22))
-    both = of_a[numbers % len(of_a), np.newaxis] * of_b[numbers % len(of_b)]
-    one, other = both.mean(axis=0)
+    line = len(of_a) * len(of_b)
+    cuts = np.unique(np.concatenate([np.arange(len(of_a)) * len(of_b), np.arange(len(of_b)) * len(of_a)]))
+    share = np.diff(cuts, append=line) / line
+    one, other = share @ (of_a[cuts // len(of_b), np.newaxis] * of_b[cuts // len(of_a)])
     return Chances(float(one), float(other))

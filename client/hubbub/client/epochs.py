@@ -1,0 +1,80 @@
+"""Which epochs are answered, and the message that each becomes. Runs inside the transaction of a look.
+
+A look opens the epoch of this moment and no other: an epoch is answered if a process lived in it to look, whatever was
+recorded. When an epoch is over, what was not recorded answers `absent`, and one message goes to the outbox. Presence
+says nothing: there is exactly one report for every metric that the epoch asks.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+
+from hubbub.client import outbox
+from hubbub.client.budget import note_asked
+from hubbub.client.chance import Chance
+from hubbub.client.recorder import Desk
+from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
+from hubbub.protocol.encoding import ABSENT
+from hubbub.protocol.metric import Metric
+from hubbub.protocol.report import Batch, Report
+from hubbub.protocol.wire import pack
+
+Delay = Callable[[str, int, float], float]
+"""From a cadence, an epoch and the length of the sending window in seconds to the delay within it."""
+
+
+def open_current(desk: Desk, now: float) -> None:
+    """Note that the app runs in the epochs of this moment. What they ask counts as asked from here on."""
+    for every in desk.registry.cadences:
+        epoch = epoch_of(every, now)
+        if epoch > epoch_of(every, desk.answered_at):
+            desk.db.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?, 0)", (every, epoch))
+            if desk.is_sealed(every, epoch) is False:
+                for metric in _metrics_asked(desk, every, epoch):
+                    note_asked(desk.db, metric, epoch)
+
+
+def seal_past(desk: Desk, now: float, delay: Delay, chance: Chance) -> None:
+    """Turn every epoch that is over into a message that waits for its sending time. Sealed epochs are remembered for
+    ever: whatever the clock does, none is reported twice."""
+    for every in desk.registry.cadences:
+        query = "SELECT epoch FROM epochs WHERE every = ? AND epoch < ? AND sealed = 0 ORDER BY epoch"
+        for (epoch,) in desk.db.execute(query, (every, epoch_of(every, now))).fetchall():
+            _seal(desk, every, epoch, delay, chance)
+
+
+def _seal(desk: Desk, every: str, epoch: int, delay: Delay, chance: Chance) -> None:
+    reports = [_final_report(desk, metric, epoch) for metric in _metrics_asked(desk, every, epoch)]
+    desk.db.execute("UPDATE epochs SET sealed = 1 WHERE every = ? AND epoch = ?", (every, epoch))
+    # Reports of metrics that an upgrade took away or redefined meanwhile go too: were they sent, their presence would
+    # tell that something was recorded.
+    desk.db.execute("DELETE FROM reports WHERE every = ? AND epoch = ?", (every, epoch))
+    if not reports:
+        return
+    batch = Batch.of(chance("id", every, epoch, 0), reports)
+    end = epoch_start(every, epoch + 1)
+    window = float(min(end - epoch_start(every, epoch), DAY))
+    message = outbox.Message(batch.batch_id, every, epoch, len(reports), pack(batch))
+    outbox.add(desk.db, message, not_before=end + delay(every, epoch, window))
+
+
+def _metrics_asked(desk: Desk, every: str, epoch: int) -> Iterator[Metric]:
+    return (metric for metric in desk.registry.with_cadence(every) if desk.is_asked(metric, epoch))
+
+
+def _final_report(desk: Desk, metric: Metric, epoch: int) -> Report:
+    if not desk.has_report(metric, epoch):
+        desk.report(metric, desk.encode(metric, ABSENT), epoch)
+        desk.counts["made"] += 1
+        desk.counts["absent"] += 1
+    query = "SELECT cohort, bits FROM reports WHERE metric_hash = ? AND epoch = ?"
+    cohort, bits = desk.db.execute(query, (metric.metric_hash, epoch)).fetchone()
+    return Report(metric, epoch, cohort, int.from_bytes(bits, "little"))
+
+
+def discard_unsent(db: sqlite3.Connection) -> None:
+    """Forget what was made and not sent. The epochs stay closed: none of them is reported again."""
+    outbox.empty(db)
+    db.execute("DELETE FROM reports")
+    db.execute("UPDATE epochs SET sealed = 1")

@@ -1,0 +1,66 @@
+"""What a registry may do and yet should not do lightly, in words. It refuses nothing: that is the registry's own part.
+
+Today's date is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from fractions import Fraction
+
+from hubbub.protocol.epsilon import show
+from hubbub.protocol.label import certainty
+from hubbub.protocol.linking import num_groups
+from hubbub.protocol.metric import Metric
+from hubbub.protocol.registry import Registry
+
+MUCH_OF_AN_ANSWER = Fraction(8)
+MUCH_OF_A_LIFE = Fraction(60)
+MANY_GROUPS = 1 << 10
+LONG = 5 * 366
+
+
+def warnings(registry: Registry, today: date) -> tuple[str, ...]:
+    """Every doubt about this registry, each with the key, its value and what it means for a person."""
+    return (*_of_all(registry), *(f"[metrics.{m.name}] {doubt}" for m in registry for doubt in _of_metric(m, today)))
+
+
+def _of_all(registry: Registry) -> Iterator[str]:
+    limit = registry.lifetime_epsilon
+    if limit >= MUCH_OF_A_LIFE:
+        yield (
+            f"lifetime_epsilon is {show(limit)}: over a life, messages may make an observer {certainty(limit)} sure of "
+            f"what somebody answered; below {show(MUCH_OF_A_LIFE)} is usual"
+        )
+    groups = num_groups(registry.cohorts)
+    if groups > MANY_GROUPS:
+        yield (
+            f"cohorts divide installs into {groups:,} groups, which messages show: with fewer than {100 * groups:,} "
+            "installs, a group is a small crowd"
+        )
+
+
+def _of_metric(metric: Metric, today: date) -> Iterator[str]:
+    permanent, same = metric.epsilon_permanent, metric.epsilon_same_answer
+    if _reaches(permanent, MUCH_OF_AN_ANSWER):
+        yield (
+            f"epsilon_permanent is {show(permanent)}: messages about one kept answer make an observer up to "
+            f"{certainty(permanent)} sure of it, which is hardly noise"
+        )
+    elif _reaches(same, MUCH_OF_AN_ANSWER):
+        yield (
+            f"hold = {metric.hold} with max_values = {metric.max_values} draws an answer that never changes anew each "
+            f"period: all together up to {certainty(same)} sure (epsilon {show(same)})"
+        )
+    if metric.keep_reports:
+        yield "keep_reports is true: the collector keeps every single message, not only counts"
+    if metric.expires <= today:
+        yield f"expires is {metric.expires}, which is past: nothing is asked any more"
+    elif (metric.expires - today).days > LONG:
+        yield f"expires is {metric.expires}, more than five years away: a purpose should be looked at again before that"
+
+
+def _reaches(epsilon: Fraction, limit: Fraction) -> bool:
+    """As it is shown: a channel for epsilon 8 is drawn a little below it."""
+    return Fraction(show(epsilon)) >= limit

@@ -1,0 +1,122 @@
+"""Promises that no draw can break: what a registry's people were told, tried on the real client. Nothing is sampled but
+places on the line of cohorts; each promise says in one line what was tried.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import log2
+
+from hubbub.client import Client
+from hubbub.client.budget import reserve
+from hubbub.client.facts import read_facts
+from hubbub.client.identity import Identity, ensure_identity
+from hubbub.client.memos import find_or_draw
+from hubbub.client.respond import Random, RandomDraws
+from hubbub.client.state import State
+from hubbub.protocol.encoding import ABSENT
+from hubbub.protocol.epsilon import show
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.linking import num_groups
+from hubbub.protocol.metric import Metric
+from hubbub.protocol.registry import Registry
+
+INSTALLS = 20_000
+"""Places on the line of cohorts that are tried."""
+
+_HERE = "http://127.0.0.1:9"
+_ELSEWHERE = "https://elsewhere.invalid"
+_NOW = 1_800_000_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What was tried, in one line, and what broke, if something did."""
+
+    tried: str
+    failure: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.tried}: {'FAILS, ' + self.failure if self.failure else 'holds'}"
+
+
+def promises(registry: Registry, random: Random) -> Iterator[Promise]:
+    """Every promise of this registry that is not about draws."""
+    for metric in registry:
+        if metric.hold is not None:
+            yield _hold(registry, metric, random)
+    yield _cohorts(registry, random)
+    yield from _consent(registry)
+
+
+def _hold(registry: Registry, metric: Metric, random: Random) -> Promise:
+    """An answer that never changes, through all periods and as many more."""
+    assert metric.hold is not None
+    periods = 2 * metric.max_values + 1
+    with tempfile.TemporaryDirectory() as directory:
+        state = State(directory)
+        with state.transaction() as db:
+            facts = read_facts(db)
+            reserve(db, facts, registry)
+            who = ensure_identity(db, facts, random)
+            mask = metric.shape.encode(ABSENT, who.cohort(metric)).mask
+            for period in range(periods):
+                find_or_draw(db, who, metric, mask, period * metric.hold, RandomDraws(random))
+            (memos,) = db.execute("SELECT count(*) FROM memos").fetchone()
+        state.close()
+    spent, told = memos * metric.epsilon_permanent, metric.epsilon_same_answer
+    tried = f"hold, {metric.name}: one answer through {periods} periods, drawn {memos} times, epsilon {show(spent)}"
+    return Promise(tried, f"the label says {show(told)}" if spent > told else None)
+
+
+def _cohorts(registry: Registry, random: Random) -> Promise:
+    groups = num_groups(registry.cohorts)
+    seen = set()
+    for _ in range(INSTALLS):
+        who = Identity(b"", int.from_bytes(random(8), "little") >> 2)
+        seen.add(tuple(who.cohort(metric) for metric in registry))
+    tried = f"cohorts, all metrics together: {INSTALLS:,} installs, {len(seen):,} groups of the {groups:,} on the label"
+    limit = registry.max_identifying_bits
+    broken = len(seen) > groups or log2(groups) > limit
+    return Promise(tried, f"more than the label says, or than 2**{limit}" if broken else None)
+
+
+def _consent(registry: Registry) -> Iterator[Promise]:
+    """Who agreed to this registry must be asked again before anything is recorded for another."""
+    metric = next(iter(registry))
+    for what, old, new in (
+        ("why", metric.why, "Something else"),
+        ("owner", metric.owner, "somebody@elsewhere.invalid"),
+        ("recipient", registry.recipient.url, _ELSEWHERE),
+        ("endpoint", "", ""),
+    ):
+        try:
+            changed = Registry.parse(registry.source.replace(old, new)) if old else registry
+        except Invalid:  # the words stand in the file in another way
+            continue
+        if old and changed == registry:
+            continue
+        mode = _mode_after(registry, changed, _HERE if old else _ELSEWHERE)
+        yield Promise(
+            f"consent, another {what}: telemetry is {mode} until somebody agrees", None if mode != "on" else "it is on"
+        )
+
+
+def _mode_after(agreed: Registry, changed: Registry, endpoint: str) -> str:
+    with tempfile.TemporaryDirectory() as directory:
+        for registry, where in ((agreed, _HERE), (changed, endpoint)):
+            client = Client(
+                registry,
+                endpoint=where,
+                state_dir=directory,
+                background=False,
+                environ={"HUBBUB_MODE": "on"},
+                clock=lambda: _NOW,
+            )
+            if registry is agreed and where == _HERE:
+                client.consent(True)
+            mode = client.mode
+            client.close()
+    return mode
