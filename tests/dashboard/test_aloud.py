@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from hubbub.simulations.server import running_dashboard
-from tests.dashboard.browser import running_browser, visit
+from tests.dashboard.browser import running_browser, running_dashboard, visit
 from tests.dashboard.kit import write_samples
 
 CHECKS = Path(__file__).with_name("aloud.js").read_text(encoding="utf-8")
