@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
-import subprocess
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hubbub.client import Client
-from tests.client.answering_server import HANG, Answer, stored
-from tests.client.install import DAY, Install, reports_in
+from tests.client.answering_server import HANG
+from tests.client.install import Install, reports_in
 from tests.client.processes import PATIENCE, run_file, run_python, start_python
-from tests.client.registries import clear, clear_metric, metric, registry, source
+from tests.client.registries import clear, clear_metric, metric, registry
 
 BEGIN = """
 import json, os, sys, threading, time
@@ -242,7 +238,8 @@ def test_processes_that_meet_at_the_very_first_start_make_one_install(install: I
     install.registry = clear(clear_metric("page", "string", num_cohorts=64), clear_metric("theme"))
     script = BEGIN + "client = make()\nclient.consent(True)\nnow += 86_400\n"
     script += "while client._timer._looked_at != now: client.flush()\ninsist(client, 'theme')"
-    processes = [start_python(script, *arguments(install)) for _ in range(6)]
+    told = arguments(install)  # once: it writes the registry that they read
+    processes = [start_python(script, *told) for _ in range(6)]
     for process in processes:
         output, _ = process.communicate(timeout=PATIENCE)
         assert (process.returncode, output) == (0, "")
@@ -361,117 +358,3 @@ print(json.dumps([told.mode, told.counts]))
 """
     mode, counts = run_python(BEGIN + script, *arguments(install))
     assert (mode, counts["dropped_state"]) == ("off", 2)
-
-
-# --- a full disk ----------------------------------------------------------------------------------------------------
-
-FULL = """
-import logging
-logging.disable()
-client = make(background=False)
-FILL
-for i in range(200):
-    client.record(f"flag_{i}", True)
-    client.record("page", "x" * 1000)
-client.flush()
-client.close()
-print(json.dumps([client.mode, client.status().rule, client.status().counts["dropped_state"]]))
-"""
-LIMIT = """
-import resource
-resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-"""
-FILL = """
-import errno
-with open(os.path.join(os.path.dirname(state), "ballast"), "wb", buffering=0) as ballast:
-    try:
-        while True:
-            ballast.write(bytes(4096))
-    except OSError as error:
-        assert error.errno == errno.ENOSPC
-"""
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with room for one state and little more."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True)
-    if mounted.returncode != 0:
-        pytest.skip("only root can mount a small file system")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-def a_full_disk_hurts_nobody(install: Install, script: str) -> tuple[str, str]:
-    """Mode and rule of an app whose records found no room."""
-    asks = clear(*(clear_metric(f"flag_{i}", max_values=1) for i in range(MANY)), clear_metric("page", "string"))
-    with install.agreed(asks) as client:
-        client.record("flag_7", True)
-    mode, rule, dropped = run_python(BEGIN + FULL.replace("FILL", script), *arguments(install))
-    assert dropped > 0
-    return mode, rule
-
-
-def test_a_full_disk_never_reaches_the_app_and_loses_nothing_that_was_kept(install: Install, small_disk: Path) -> None:
-    install.directory = small_disk / "state"
-    mode, rule = a_full_disk_hurts_nobody(install, FILL)
-    assert mode == "off"  # the look of the flush found it so; no record decides
-    assert "disk" in rule
-    (small_disk / "ballast").unlink()
-    made = install.client().status().counts["made"]
-    bits = end_of_day(install)
-    assert (bits[7], len(bits)) == (1, MANY + 1)
-    assert sum(bits[:MANY]) in (made, made - 1)  # one of those made may be the page
-    install.close()
-
-
-def test_a_file_that_may_not_grow_is_a_full_disk_too(install: Install) -> None:
-    a_full_disk_hurts_nobody(install, LIMIT)
-    bits = end_of_day(install)
-    assert (bits[7], len(bits)) == (1, MANY + 1)
-
-
-def test_a_disk_that_is_full_from_the_start_means_off(install: Install, small_disk: Path) -> None:
-    install.directory = small_disk / "state"
-    toml = small_disk.parent / "metrics.toml"
-    toml.write_text(source(metric("dark_theme")))
-    script = BEGIN + "import logging; logging.disable()\n" + FILL
-    script += "client = make()\nclient.consent(True)\nclient.record('dark_theme', True)\nprint(json.dumps(client.mode))"
-    assert run_python(script, toml, install.directory, install.server.url, install.now) == "off"
-    assert list(install.directory.glob("*")) == []
-
-
-# --- asyncio --------------------------------------------------------------------------------------------------------
-
-
-def test_an_event_loop_goes_on_while_a_server_hangs(install: Install) -> None:
-    asked, answer_now = threading.Event(), threading.Event()
-    waited = []
-
-    def answer(body: bytes) -> Answer:
-        asked.set()
-        waited.append(answer_now.wait(PATIENCE))  # for the loop, which must not be waiting for this
-        return stored(body)
-
-    install.server.answer = answer
-    client = install.agreed()
-    install.days(1)
-
-    async def app() -> bool:
-        flushing = asyncio.ensure_future(client.aflush(timeout=PATIENCE))
-        while not asked.is_set():
-            await asyncio.sleep(0.001)
-        answer_now.set()
-        return await flushing
-
-    assert asyncio.run(app())
-    assert waited == [True]
-
-
-def test_aflush_sends_what_is_due(install: Install) -> None:
-    client: Client = install.agreed()
-    install.days(1)
-    assert asyncio.run(client.aflush())
-    assert [report.epoch * DAY for report in install.arrived()] == [install.now // DAY * DAY - DAY]

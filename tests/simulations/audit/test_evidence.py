@@ -15,7 +15,7 @@ from hubbub.client.respond import respond
 from hubbub.protocol.epsilon import log_above
 from hubbub.protocol.noise import kary_noise, many_bit_noise, one_bit_noise, rappor_noise
 from hubbub.simulations.audit.enumeration import worst_odds
-from hubbub.simulations.audit.evidence import Chances, Seen, bound_expected, bound_shown
+from hubbub.simulations.audit.evidence import STRAY, Chances, Seen, bound_expected, bound_shown, rarity
 from hubbub.simulations.audit.pairs import far_pairs
 from hubbub.simulations.audit.scores import MEMO, SCALE, score_law
 from tests.simulations.audit.test_audit import STRING, registry
@@ -50,6 +50,22 @@ def test_the_expected_bound_is_the_mean_over_all_counts() -> None:
     mean = sum(weight[at] * bounds[at] for at in bounds)
     spread = sum(weight[at] * (bounds[at] - mean) ** 2 for at in bounds) ** 0.5
     assert bound_expected(chances, (trials, trials), alpha) == pytest.approx((mean, spread), rel=1e-6)
+
+
+@pytest.mark.parametrize("chances", [Chances(0.25, 0.1), Chances(0.6, 0.6), Chances(0.05, 0.01)], ids=str)
+def test_a_bound_strays_as_rarely_as_stated_however_few_the_counts(chances: Chances) -> None:
+    """Every pair of counts of 39 and 36 trials: the true law strays at most as often as a normal one would. By standard
+    deviations of the bound, which has a long tail downwards, it strays far more often."""
+    alpha, trials = 1e-6, (39, 36)
+    mean, deviation = bound_expected(chances, trials, alpha)
+    by_rarity = by_deviation = 0.0
+    for one, other in product(range(trials[0] + 1), range(trials[1] + 1)):
+        seen = Seen(one, trials[0], other, trials[1])
+        weight = stats.binom.pmf(one, trials[0], chances.one) * stats.binom.pmf(other, trials[1], chances.other)
+        by_rarity += weight * (rarity(chances, seen, alpha) < stats.norm.sf(STRAY))
+        by_deviation += weight * (abs(bound_shown(seen, alpha) - mean) > STRAY * deviation)
+    assert 0 < by_rarity <= 2 * stats.norm.sf(STRAY)
+    assert by_deviation > 5 * by_rarity
 
 
 def test_an_event_that_never_happened_proves_nothing() -> None:

@@ -22,7 +22,8 @@ ALPHA = 1e-4
 """How likely a whole run says that a true claim is exceeded: all its tests together."""
 
 STRAY = 4.0
-"""Standard deviations by which a bound may lie under the expected one, or above it while still under the claim."""
+"""Standard deviations of a normal law beyond which a bound strays: under the expected one, or above it while still
+under the claim. Compared is how rarely a bound lies so far out, by exact sums: of few counts it is far from normal."""
 
 _LogBound = Callable[[Array, int, float], Array]
 _FAR = 9.0  # standard deviations: what lies beyond weighs less than 1e-18
@@ -63,6 +64,26 @@ def bound_expected(chances: Chances, trials: tuple[int, int], alpha: float) -> t
     return low - high, (low_variance + high_variance) ** 0.5
 
 
+def rarity(chances: Chances, seen: Seen, alpha: float) -> float:
+    """How likely a bound lies as far out as the one seen, or farther, on its side, if the chances are true. Exact.
+
+    The bound rises with the one count and falls with the other: for each count of the one, those of the other that
+    bring it so far down begin at some count.
+    """
+    ones, weight_of_one = _law(chances.one, seen.trials_of_one)
+    others, weight_of_other = _law(chances.other, seen.trials_of_other)
+    low, high = (
+        _log_low(np.append(ones, seen.one), seen.trials_of_one, alpha / 2),
+        _log_high(np.append(others, seen.other), seen.trials_of_other, alpha / 2),
+    )
+    shown = low[-1] - high[-1]
+    beyond = np.append(np.cumsum(weight_of_other[::-1])[::-1], 0.0)  # from each count of the other on
+    slack = 1e-12 * max(1.0, abs(float(shown)))
+    under = float(weight_of_one @ beyond[np.searchsorted(high[:-1], low[:-1] - shown - slack, side="left")])
+    above = float(weight_of_one @ (1 - beyond[np.searchsorted(high[:-1], low[:-1] - shown + slack, side="right")]))
+    return min(under, above)
+
+
 def about_expected(one: Array, other: Array, trials: int, alpha: float) -> Array:
     """`bound_expected` for many events at once, by the bounds of the expected counts: good enough to choose by."""
     shown: Array = _log_low(one * trials, trials, alpha / 2) - _log_high(other * trials, trials, alpha / 2)
@@ -70,15 +91,20 @@ def about_expected(one: Array, other: Array, trials: int, alpha: float) -> Array
 
 
 def _moments(chance: float, trials: int, tail: float, log_bound: _LogBound) -> tuple[float, float]:
+    counts, weight = _law(chance, trials)
+    logs = log_bound(counts, trials, tail)
+    mean = float(weight @ logs)
+    return mean, float(weight @ (logs - mean) ** 2)
+
+
+def _law(chance: float, trials: int) -> tuple[Array, Array]:
+    """The counts that are worth a look, and how likely each is."""
     spread = (trials * chance * (1 - chance)) ** 0.5
     first = max(0, int(trials * chance - _FAR * spread - _FAR**2))
     last = min(trials, int(trials * chance + _FAR * spread + _FAR**2))
     counts = np.arange(first, last + 1, dtype=np.float64)
     weight = stats.binom.pmf(counts, trials, chance)
-    weight = weight / weight.sum()
-    logs = log_bound(counts, trials, tail)
-    mean = float(weight @ logs)
-    return mean, float(weight @ (logs - mean) ** 2)
+    return counts, weight / weight.sum()
 
 
 def _log_low(count: Array | float, trials: int, tail: float) -> Array:
@@ -111,6 +137,7 @@ class Finding:
     bound: float
     expected: float | None = None
     deviation: float | None = None
+    rarity: float | None = None
     exact: float | None = None
 
     @property
@@ -124,11 +151,11 @@ class Finding:
             return f"more than claimed: at least {self.bound:.3f}, claimed {self.claim:.3f}"
         if self.exact is not None and self.exact > self.claim + 1e-9:
             return f"more than claimed: enumerated {self.exact:.6f}, claimed {self.claim:.6f}"
-        if self.expected is not None and self.deviation is not None:
-            room = STRAY * self.deviation + 1e-9
-            if abs(self.bound - self.expected) > room:
-                most = f"{self.expected - room:.3f} to {self.expected + room:.3f}"
-                return f"not the law that is claimed: {self.bound:.3f} shown, {most} expected of it"
+        if self.rarity is not None and self.rarity < stats.norm.sf(STRAY):
+            return (
+                f"not the law that is claimed: {self.bound:.3f} shown, about {self.expected:.3f} expected of it, so "
+                f"far out with probability {self.rarity:.1g}"
+            )
         return None
 
 
@@ -144,9 +171,10 @@ def judge(
     exact: float | None = None,
 ) -> Finding:
     """The verdict on one claim; `alpha` is this test's share of the run's. Without chances only excess can show."""
-    expected = deviation = None
+    expected = deviation = rare = None
     if chances is not None:
         expected, deviation = bound_expected(chances, (seen.trials_of_one, seen.trials_of_other), alpha)
+        rare = rarity(chances, seen, alpha)
     return Finding(
         metric=metric,
         what=what,
@@ -156,5 +184,6 @@ def judge(
         bound=bound_shown(seen, alpha),
         expected=expected,
         deviation=deviation,
+        rarity=rare,
         exact=exact,
     )

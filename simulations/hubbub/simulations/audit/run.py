@@ -49,7 +49,7 @@ class Audit:
 
     @property
     def false_stray(self) -> float:
-        """About how likely the run finds that a true law strays."""
+        """How likely the run finds that a true law strays, at most."""
         return 2 * float(stats.norm.sf(STRAY)) * sum(bool(finding.deviation) for finding in self.findings)
 
     @property
@@ -194,8 +194,8 @@ def _verdict(audit: Audit) -> Iterator[str]:
             f"All {len(audit.findings)} tests pass. What is shown is a lower bound: at least so much is told. That no "
             "more is told follows\nfrom the exact column, where the code was fed every random number, not from trials. "
             "If all claims are true, a run\nlike this finds one exceeded with probability at most "
-            f"{audit.alpha:g}, and one straying by {STRAY:g} standard deviations\n"
-            f"with probability about {audit.false_stray:.1g}."
+            f"{audit.alpha:g}, and one straying as {STRAY:g} standard deviations\n"
+            f"of a normal law would with probability at most {audit.false_stray:.1g}."
         )
     else:
         tests, kept = len(audit.findings), len(audit.promises) + len(audit.watched)
