@@ -154,7 +154,7 @@ if child == 0:
     os._exit(0 if alone and done else 1)
 print(json.dumps([os.waitpid(child, 0)[1], timers()]))
 """
-    # On a busy machine the timer may still be at work after the quarter of a second that a fork waits: newer Pythons warn.
+    # A fork waits a quarter of a second for the timer; on a busy machine that is too short, and newer Pythons warn.
     quiet = {"PYTHONWARNINGS": "ignore::DeprecationWarning"}
     assert run_python(BEGIN + script, *arguments(install), **quiet) == [0, 1]
     assert len(install.server.bodies) == 2
