@@ -87,6 +87,12 @@ def test_a_file_that_cannot_be_read_is_reported_once_and_changes_nothing(watched
     assert not tokens.allow(read, "read")
 
 
+def test_a_new_token_never_looks_like_an_option(watched, monkeypatch):
+    drawn = iter(["-abc", "--x", "a-b"])
+    monkeypatch.setattr("hubbub.collector.http.tokens.secrets.token_urlsafe", lambda size: next(drawn))
+    assert new_token(watched.path, "read", "somebody") == "a-b"
+
+
 def test_a_new_token_never_runs_into_a_line_written_by_hand(watched):
     watched.path.write_text("# no newline at the end")
     read = new_token(watched.path, "read", "analyst")

@@ -104,6 +104,8 @@ def new_token(path: Path, role: Role, name: str) -> str:
     if not _NAME.fullmatch(name):
         raise Invalid([f"name must match {_NAME.pattern}, got {name!r}"])
     token = secrets.token_urlsafe(32)
+    while token.startswith("-"):  # `--token -x` would be read as another option
+        token = secrets.token_urlsafe(32)
     line = f"{role} {name} {hashlib.sha256(token.encode()).hexdigest()}\n".encode()
     with locked(path.parent):
         lines = _lines(path)
