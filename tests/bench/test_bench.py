@@ -72,7 +72,8 @@ def test_the_collector_keeps_its_distance_from_the_handler_that_only_reads(commi
     [[trio]] = measure_throughput(tmp_path, requests=1_000, rounds=1, only=name).values()
     ratio = trio.collector.per_cpu_second / trio.noop.per_cpu_second
     then = ratio_in(committed, "Batches", f"{name}, uvloop", "no-op aiohttp handler")
-    assert then / BAND < ratio < then * BAND, f"{ratio:.2f}, committed {then:.2f}"
+    # Only downwards: the committed run was made before header blocks were known by their bytes, which doubles it.
+    assert then / BAND < ratio, f"{ratio:.2f}, committed {then:.2f}"
 
 
 def test_the_committed_run_is_whole(committed) -> None:
