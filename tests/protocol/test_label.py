@@ -142,7 +142,7 @@ def test_groups_and_resemblance_are_told_only_where_there_are_any() -> None:
 
 def test_cohorts_of_several_metrics_count_once() -> None:
     """Cut into 128, 5 and 4 pieces, a line has 127 + 4 cuts: those in four are among those in 128."""
-    assert "one of 132 groups, drawn by lot, and its messages show which (7.05 bits)" in " ".join(
+    assert "one of 132 groups, chosen at random, and its messages show which (7.05 bits)" in " ".join(
         words(Registry.load(EXAMPLE)).split()
     )
     assert show_bits(registry("flag").cohorts) == "0.00"
@@ -158,7 +158,7 @@ def test_what_a_definition_alone_says_stands_in_the_label_of_its_registry(metric
     said = unprotected_of(definition)
     bare = label.replace("* ", "")
     assert all(sentence in bare for sentence in said[:2])
-    assert ("groups, drawn by lot" in " ".join(said)) == (metric.shape.num_cohorts > 1)
+    assert ("groups, chosen at random" in " ".join(said)) == (metric.shape.num_cohorts > 1)
     assert any("changed, and when" in sentence for sentence in said) == (metric.every != "once")
 
 

@@ -268,7 +268,7 @@ _FILES_ARE_READ = (
 def _says_group(cohorts: Iterable[int]) -> str:
     groups = num_groups(cohorts)
     return (
-        f"Each install belongs to one of {groups:,} groups, drawn by lot, and its messages show which "
+        f"Each install belongs to one of {groups:,} groups, chosen at random, and its messages show which "
         f"({show_bits(cohorts)} bits). That helps to tell which messages come from one install, though not from whom."
     )
 

@@ -63,8 +63,8 @@ class Shape(Value, kw_only=True):
 
     @cached_property
     def asks_part(self) -> bool:
-        """Whether an install answers one part of the question only, drawn by lot: kept answers are found by that part,
-        so what changes elsewhere changes nothing."""
+        """Whether an install answers one part of the question only, chosen at random: kept answers are found by that
+        part, so what changes elsewhere changes nothing."""
         return False
 
     @cached_property
