@@ -91,7 +91,8 @@ def test_a_client_under_pytest_is_local_and_says_why(install: Install, environme
     client = install.client()
     client.consent(True)
     assert client.mode == "local"
-    assert ("local", "this looks like a test run or CI, and HUBBUB_MODE is not 'on'") in client.status().rules
+    why = Decision("local", "this looks like a test run or CI, and HUBBUB_MODE is not 'on'")
+    assert why in client.status().rules
     assert not install.directory.exists()
 
 

@@ -161,8 +161,8 @@ class Client:
         test = "the app gave the client a clock or chance of its own" if self._is_test else ""
         test = test or sent_for_a_test(self.endpoint, self.registry)
         with suppress(Busy, Unusable):
-            return control.describe(*known, readable=readable)._replace(test=test)
-        return control.describe(*known, readable=False)._replace(test=test)
+            return control.describe(*known, readable=readable).replace(test=test)
+        return control.describe(*known, readable=False).replace(test=test)
 
     def preview(self) -> list[Pending]:
         """What waits to be sent; where nothing may be stored, what a message would look like, drawn for this call."""

@@ -20,7 +20,8 @@ from hubbub.client.state import Busy, State, Unusable
 from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, state_directory
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import in_fours, words
-from hubbub.protocol.registry import APP, Registry
+from hubbub.protocol.names import APP, is_app
+from hubbub.protocol.registry import Registry
 
 
 def _add_state(parser: ArgumentParser, example: str) -> None:
@@ -35,8 +36,8 @@ def add_json(parser: ArgumentParser) -> None:
 
 
 def state_of(arguments: Namespace) -> State:
-    if arguments.app is not None and not APP.fullmatch(arguments.app):
-        raise Invalid([f"--app must match {APP.pattern}, got {arguments.app!r}"])
+    if arguments.app is not None and not is_app(arguments.app):
+        raise Invalid([f"--app must match {APP}, got {arguments.app!r}"])
     return State(state_directory(arguments.app or "", os.environ, arguments.state))
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from hubbub.client.facts import Answer, Facts
 from hubbub.client.upload import is_this_machine
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.value import Value
 
 Mode = Literal["off", "local", "on"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -22,7 +23,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 _BY_NAME: Mapping[str, Mode] = {mode: mode for mode in MODES}
 
 
-class Decision(NamedTuple):
+class Decision(Value):
     """A mode, and the rule that led to it."""
 
     mode: Mode

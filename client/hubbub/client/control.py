@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 from hubbub.client import outbox
 from hubbub.client.budget import MICRO, beyond_micro, cohorts_shown, committed_micro, reserved_micro, spent_micro
@@ -26,9 +26,10 @@ from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.linking import num_groups
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.value import Value
 
 
-class Status(NamedTuple):
+class Status(Value):
     """How things stand, for people and for programs. What is spent is never given back."""
 
     app: str
@@ -71,8 +72,8 @@ class Status(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """What `hubbub status --json` prints."""
-        rules = [decision._asdict() for decision in self.rules]
-        return {**self._asdict(), "rules": rules, "counts": dict(self.counts), "set_aside": list(self.set_aside)}
+        rules = [decision.to_dict() for decision in self.rules]
+        return {**self.to_dict(), "rules": rules, "counts": dict(self.counts), "set_aside": list(self.set_aside)}
 
 
 class Shown(TypedDict):
@@ -85,7 +86,7 @@ class Shown(TypedDict):
     """The bits that leave, in hex, position 0 first."""
 
 
-class Pending(NamedTuple):
+class Pending(Value):
     """A message that waits, or is still in the making: all that would leave."""
 
     every: str
@@ -199,7 +200,7 @@ def describe(
         with state.transaction() as db:
             known = _with_numbers(known, db)
             counts.update(read_counts(db))
-    return known._replace(counts=dict(counts))
+    return known.replace(counts=dict(counts))
 
 
 def _set_aside(state: State) -> tuple[str, ...]:
@@ -212,7 +213,7 @@ def _set_aside(state: State) -> tuple[str, ...]:
 def _with_numbers(status: Status, db: sqlite3.Connection) -> Status:
     facts = read_facts(db)
     messages, reports = outbox.size(db)
-    return status._replace(
+    return status.replace(
         epsilon_spent=spent_micro(db, facts) / MICRO,
         epsilon_set_aside=reserved_micro(db, facts) / MICRO,
         lifetime_epsilon=None if facts.lifetime is None else facts.lifetime / MICRO,

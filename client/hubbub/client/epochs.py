@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from hubbub.client import outbox
 from hubbub.client.budget import note_asked
@@ -17,8 +18,9 @@ from hubbub.client.recorder import Desk
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.metric import Metric
-from hubbub.protocol.report import Batch, Report
-from hubbub.protocol.wire import pack
+
+if TYPE_CHECKING:
+    from hubbub.protocol.report import Report
 
 Delay = Callable[[str, int, float], float]
 """From a cadence, an epoch and the length of the sending window in seconds to the delay within it."""
@@ -52,6 +54,9 @@ def _seal(desk: Desk, every: str, epoch: int, delay: Delay, chance: Chance) -> N
     desk.db.execute("DELETE FROM reports WHERE every = ? AND epoch = ?", (every, epoch))
     if not reports:
         return
+    from hubbub.protocol.report import Batch  # here and below, because most starts of an app make no message
+    from hubbub.protocol.wire import pack
+
     batch = Batch.of(chance("id", every, epoch, 0), reports)
     end = epoch_start(every, epoch + 1)
     window = float(min(end - epoch_start(every, epoch), DAY))
@@ -68,6 +73,8 @@ def _final_report(desk: Desk, metric: Metric, epoch: int) -> Report:
         desk.report(metric, desk.encode(metric, ABSENT), epoch)
         desk.counts["made"] += 1
         desk.counts["absent"] += 1
+    from hubbub.protocol.report import Report
+
     query = "SELECT cohort, bits FROM reports WHERE metric_hash = ? AND epoch = ?"
     cohort, bits = desk.db.execute(query, (metric.metric_hash, epoch)).fetchone()
     return Report(metric, epoch, cohort, int.from_bytes(bits, "little"))

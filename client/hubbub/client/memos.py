@@ -9,15 +9,15 @@ metric's budget is answered from an old slot.
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple
 
 from hubbub.client.budget import free_slot, slots_used
 from hubbub.client.identity import Identity
 from hubbub.client.respond import Draws, permanent_response
 from hubbub.protocol.metric import Metric
+from hubbub.protocol.value import Value
 
 
-class Memo(NamedTuple):
+class Memo(Value):
     """A kept answer."""
 
     bits: int

@@ -9,13 +9,12 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from hubbub.client.chance import Chance, fraction
 from hubbub.client.facts import CountName, add_counts, put, read_facts
 from hubbub.client.upload import Verdict
 from hubbub.protocol.cadence import DAY, epoch_start
-from hubbub.protocol.wire import BATCH_ID
+from hubbub.protocol.value import Value
 
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 6 * 3600.0
 """Seconds: the pause after the first failure, doubled with each further one up to the second number. What is stored is
@@ -32,7 +31,7 @@ HOUR = 3600.0
 MAX_BATCHES, MAX_BYTES, MAX_AGE = 1000, 4 << 20, 28 * DAY
 
 
-class Message(NamedTuple):
+class Message(Value):
     """One batch, packed: all reports of one cadence and epoch."""
 
     batch_id: bytes
@@ -46,12 +45,11 @@ class Message(NamedTuple):
 
 
 def add(db: sqlite3.Connection, message: Message, not_before: float) -> None:
-    batch_id, every, epoch, reports, body, attempts = message
-    row = (batch_id, every, epoch, not_before, reports, body, attempts)
+    row = (message.batch_id, message.every, message.epoch, not_before, message.reports, message.body, message.attempts)
     db.execute("INSERT INTO outbox VALUES (?, ?, ?, ?, 0, ?, ?, ?)", row)
 
 
-class Claimed(NamedTuple):
+class Claimed(Value):
     """A message that this process will send."""
 
     message: Message
@@ -159,7 +157,7 @@ def _remove(db: sqlite3.Connection, message: Message, count: str) -> None:
 
 def _ask_later(db: sqlite3.Connection, message: Message, moment: float, chance: Chance) -> Message:
     """Not before this moment, and at another that is drawn."""
-    message = message._replace(attempts=message.attempts + 1)
+    message = message.replace(attempts=message.attempts + 1)
     db.execute("UPDATE outbox SET attempts = ? WHERE batch_id = ?", (message.attempts, message.batch_id))
     _postpone(db, message, _drawn_after(moment, chance("pause", message.every, message.epoch, -message.attempts)))
     return message
@@ -168,6 +166,8 @@ def _ask_later(db: sqlite3.Connection, message: Message, moment: float, chance: 
 def _rename(db: sqlite3.Connection, message: Message, chance: Chance) -> None:
     """Nothing of it was stored, so nobody needs to know it again: one id on 28 days would link the addresses of an
     install."""
+    from hubbub.protocol.wire import BATCH_ID
+
     batch_id = chance("id", message.every, message.epoch, message.attempts)
     body = message.body[: BATCH_ID.start] + batch_id + message.body[BATCH_ID.stop :]
     query = "UPDATE outbox SET batch_id = ?, body = ? WHERE batch_id = ?"

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from hubbub.client.budget import first_asked_in, reserve, slots_reserved
 from hubbub.client.consent import lapsed
@@ -30,6 +30,7 @@ from hubbub.protocol.cadence import epoch_of, epoch_start
 from hubbub.protocol.encoding import Encoded
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.value import Value
 
 LONGEST_WAIT = 900.0
 """Seconds for which the value of a record may wait in memory for its epoch to be opened."""
@@ -39,7 +40,7 @@ class Withdrawn(Exception):
     """The stored answer is no longer yes: another process took it back since this one looked."""
 
 
-class _Waiting(NamedTuple):
+class _Waiting(Value):
     """A record whose epoch is not yet open."""
 
     metric: Metric
@@ -117,11 +118,11 @@ class Recorder:
     def answer_waiting(self, desk: Desk, now: float) -> None:
         """The epochs of this moment are open: what waited for them is recorded, the rest is given up."""
         for waiting in self._waiting.values():
-            metric, value, epoch, since = waiting
-            if abs(now - since) > LONGEST_WAIT or desk.may_yet_open(metric, epoch):
+            metric, epoch = waiting.metric, waiting.epoch
+            if abs(now - waiting.since) > LONGEST_WAIT or desk.may_yet_open(metric, epoch):
                 desk.counts["not_asked"] += 1
             else:
-                desk.counts[desk.record(metric, desk.encode(metric, value), epoch)] += 1
+                desk.counts[desk.record(metric, desk.encode(metric, waiting.value), epoch)] += 1
 
     def forget_waiting(self) -> None:
         """What waits was answered, or is nobody's any more."""

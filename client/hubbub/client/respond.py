@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from hubbub.protocol.channel import PRECISION, UNITS, Units
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.value import Value
 
 Random = Callable[[int], bytes]
 """From a number of bytes to as many random ones, like `os.urandom`."""
@@ -52,7 +53,7 @@ class RandomDraws:
         return RandomDraws(random)
 
 
-class Response(NamedTuple):
+class Response(Value):
     """Both stages of one answer."""
 
     memo: int

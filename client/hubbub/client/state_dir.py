@@ -58,7 +58,7 @@ def machine_id() -> str:
         return _windows_machine_guid()
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         try:
-            with open(path, encoding="ascii") as file:
+            with open(path, encoding="utf-8") as file:
                 return file.read().strip()
         except (OSError, UnicodeDecodeError):
             continue

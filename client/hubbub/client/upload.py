@@ -7,14 +7,14 @@ for good. Everything else (a proxy's 404, a captive portal's 200, redirects, all
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from hubbub.protocol.names import host_of
 from hubbub.protocol.refusal import LATER, PROBLEM_PREFIX, STATUS
-from hubbub.protocol.wire import MEDIA_TYPE
+from hubbub.protocol.value import Value
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -24,11 +24,9 @@ TIMEOUT = 10.0
 """Seconds that one attempt may take at most."""
 
 _ANSWER_BYTES = 64 * 1024
-_PLAIN_ENDPOINT = r"(https://[a-z0-9][a-z0-9.-]*|http://(127\.0\.0\.1|localhost))(:[1-9][0-9]{0,3})?(/[a-z0-9/._-]*)?"
-"""Addresses that are plainly right; all others are taken apart by urllib."""
 
 
-class Answer(NamedTuple):
+class Answer(Value):
     """What a server said to a message."""
 
     status: int
@@ -50,7 +48,7 @@ class Transport(Protocol):
     def __call__(self, endpoint: str, body: bytes, timeout: float, /) -> Answer: ...
 
 
-class Verdict(NamedTuple):
+class Verdict(Value):
     """What an attempt means for a message."""
 
     kind: Literal["delivered", "refused", "later", "failed"]
@@ -98,6 +96,8 @@ def post(endpoint: str, body: bytes, timeout: float, /, may_send: Callable[[], b
     import http.client
     import urllib.error
     import urllib.request
+
+    from hubbub.protocol.wire import MEDIA_TYPE
 
     class Plain(http.client.HTTPConnection):
         def connect(self) -> None:
@@ -198,7 +198,8 @@ def checked_endpoint(endpoint: str | None) -> str | None:
     """https, or http on this machine: reports are noisy, but who sends them is not."""
     if endpoint is None:
         return None
-    if re.fullmatch(_PLAIN_ENDPOINT, endpoint):
+    host = host_of(endpoint.removesuffix("/"))
+    if host and (endpoint.startswith("https:") or _is_loopback(host)):
         return endpoint
     from urllib.parse import urlsplit  # here, because only addresses out of the ordinary need it
 
@@ -214,17 +215,22 @@ def checked_endpoint(endpoint: str | None) -> str | None:
 
 def is_this_machine(endpoint: str) -> bool:
     """Whether a checked endpoint is a loopback address, so that nothing sent there leaves the device."""
-    if re.fullmatch(_PLAIN_ENDPOINT, endpoint):
-        return bool(re.match(r"https?://(127\.0\.0\.1|localhost)([:/]|$)", endpoint))
-    from urllib.parse import urlsplit
+    host = host_of(endpoint.removesuffix("/"))
+    if host is None:
+        from urllib.parse import urlsplit
 
-    return _is_loopback(urlsplit(endpoint).hostname or "")
+        host = urlsplit(endpoint).hostname or ""
+    return _is_loopback(host)
 
 
 def _is_loopback(host: str) -> bool:
+    if host in ("127.0.0.1", "localhost"):
+        return True
+    if host[-1:].isalpha() and ":" not in host:  # a name, whatever it begins with
+        return False
     from ipaddress import ip_address
 
     try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:  # a name, whatever it begins with
+        return ip_address(host).is_loopback
+    except ValueError:
         return False

@@ -7,7 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.registry import APP, Registry
+from hubbub.protocol.names import APP, is_app
+from hubbub.protocol.registry import Registry
 
 _EXAMPLE = "org.example.editor"
 _APP = '''\
@@ -28,8 +29,8 @@ def add_init(parser: ArgumentParser) -> None:
 
 
 def run_init(arguments: Namespace) -> int:
-    if not APP.fullmatch(arguments.app):
-        raise Invalid([f"--app must match {APP.pattern}, got {arguments.app!r}"])
+    if not is_app(arguments.app):
+        raise Invalid([f"--app must match {APP}, got {arguments.app!r}"])
     directory = Path(arguments.directory)
     source = files("hubbub.command").joinpath("starter", "metrics.toml").read_text(encoding="utf-8")
     source = source.replace("examples/metrics.toml", "metrics.toml").replace(_EXAMPLE, arguments.app, 1)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from hubbub.protocol.fields import DIGITS
+from hubbub.protocol.value import Value
 
 DITHER_BITS = 64
 _FAR = 2 * DIGITS
@@ -25,7 +26,7 @@ ABSENT: Final = _Absent.ABSENT
 """The value of an epoch in which nothing was recorded."""
 
 
-class Encoded(NamedTuple):
+class Encoded(Value):
     """A mask, and whether the value had to be moved into the metric's limits first."""
 
     mask: int  # the bits that the value sets

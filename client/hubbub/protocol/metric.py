@@ -8,7 +8,6 @@ definition with the terms people agree to: why, who, until when, how much. Mendi
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from datetime import date
 from fractions import Fraction
@@ -22,11 +21,10 @@ from hubbub.protocol.epsilon import log_above
 from hubbub.protocol.fields import read_fields, readers_of, text
 from hubbub.protocol.invalid import Invalid, brief, require
 from hubbub.protocol.kinds import KINDS, shape_class
+from hubbub.protocol.names import METRIC, is_metric, is_retention
 from hubbub.protocol.shape import Shape
 from hubbub.protocol.value import Value
 
-NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-RETENTION = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}
 SHORT_HASH_BYTES = 8
 
@@ -40,8 +38,8 @@ class Definition(Value, kw_only=True):
     noise: Noise  # the two channels that an answer crosses, with exact probabilities
 
     def _broken_rules(self) -> Iterator[str]:
-        if not NAME.fullmatch(self.name):
-            yield f"a metric's name must match {NAME.pattern}, got {self.name!r}"
+        if not is_metric(self.name):
+            yield f"a metric's name must match {METRIC}, got {self.name!r}"
         if self.every not in CADENCES:
             yield f"every must be one of {', '.join(CADENCES)}, got {self.every!r}"
         if isinstance(self.noise.permanent, KaryChannel) and self.shape.categories != self.noise.permanent.categories:
@@ -156,7 +154,7 @@ class Metric(Definition, kw_only=True):
         yield from self._broken_rules_of_slots()
         if self.hold is not None and not 1 <= self.hold <= 1000:
             yield f"hold must be in [1, 1000] epochs, got {self.hold}"
-        if not RETENTION.fullmatch(self.retention):
+        if not is_retention(self.retention):
             yield f'retention must be a number and one of d, w, m, y, such as "2y", got {self.retention!r}'
         if not 0 <= self.grace <= 60:
             yield f"grace must be in [0, 60] epochs, got {self.grace}"
@@ -196,9 +194,7 @@ class Metric(Definition, kw_only=True):
 
     @property
     def retention_days(self) -> int:
-        match = RETENTION.fullmatch(self.retention)
-        assert match
-        return int(match[1]) * _DAYS[match[2]]
+        return int(self.retention[:-1]) * _DAYS[self.retention[-1]]
 
     def terms_to_json(self) -> dict[str, Any]:
         """The definition and the terms, for people and for the collector's public page; not what is hashed."""

@@ -5,12 +5,10 @@ An address is written in one way only, so that two of them are the same place ex
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from hubbub.protocol.names import host_of
 from hubbub.protocol.value import Value
-
-_URL = re.compile(r"https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~-]+)*")
 
 
 class Recipient(Value, kw_only=True):
@@ -22,7 +20,7 @@ class Recipient(Value, kw_only=True):
     def _broken_rules(self) -> Iterator[str]:
         if not self.name.strip():
             yield "recipient.name must not be empty"
-        if not _URL.fullmatch(self.url) or len(self.url) > 200:
+        if not self.url.startswith("https://") or host_of(self.url) is None or len(self.url) > 200:
             yield (
                 "recipient.url must be an https address in lower case, without user, query, fragment or a slash at "
                 f"its end, such as https://telemetry.example.org, got {self.url!r}"

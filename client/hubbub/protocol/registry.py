@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
@@ -36,6 +35,7 @@ from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.linking import at_most, num_groups
 from hubbub.protocol.metric import Metric
+from hubbub.protocol.names import APP, is_app
 from hubbub.protocol.noise import rappor_noise
 from hubbub.protocol.recipient import Recipient
 from hubbub.protocol.shape import Shape
@@ -47,8 +47,6 @@ MAX_METRICS = 1000
 IDENTIFYING_BITS = 12
 """The most that what is sent in clear may tell of an install's identity, unless a registry says otherwise. Of 100,000
 installs 20 bits would single out 91 %, 12 bits none."""
-
-APP = re.compile(r"[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?")
 
 
 class Registry(Value, kw_only=True):
@@ -193,8 +191,8 @@ class Registry(Value, kw_only=True):
 
 
 def _broken_head(app: str, lifetime_epsilon: Fraction) -> Iterator[str]:
-    if not APP.fullmatch(app):
-        yield f"app must match {APP.pattern}, got {app!r}"
+    if not is_app(app):
+        yield f"app must match {APP}, got {app!r}"
     if not 0 < lifetime_epsilon <= _LARGEST_BUDGET:
         yield f"lifetime_epsilon must be above 0 and at most {_LARGEST_BUDGET}, got {say(lifetime_epsilon)}"
 

@@ -51,11 +51,12 @@ class Value:
 
     def replace(self, **changes: Any) -> Self:
         """The same value with other fields, checked anew."""
-        return type(self)(**{**self._held(), **changes})
+        return type(self)(**{**self.to_dict(), **changes})
 
     __replace__ = replace  # copy.replace, from Python 3.13 on
 
-    def _held(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name."""
         return {name: self.__dict__[name] for name in self.fields}
 
     def _compared(self) -> tuple[Any, ...]:

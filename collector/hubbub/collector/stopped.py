@@ -13,7 +13,7 @@ from pathlib import Path
 from hubbub.collector.operator_files import locked, replace_file
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.metric import NAME
+from hubbub.protocol.names import is_metric
 
 _LOOK_SECONDS = 1.0
 
@@ -61,7 +61,7 @@ def read_stopped(path: Path) -> list[str]:
 
 def stop_metric(path: Path, name: str) -> None:
     """Add a name to the list."""
-    if not NAME.fullmatch(name):
+    if not is_metric(name):
         raise Invalid([f"NAME must be a metric's, got {name!r}"])
     with locked(path.parent):
         names = read_stopped(path)

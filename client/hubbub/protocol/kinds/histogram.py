@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cached_property
@@ -80,6 +79,8 @@ class Histogram(NumberShape, kw_only=True):
         if value is ABSENT:
             return Encoded(0)
         number, clamped = number_within(value, self.edges[0], self.edges[-1])
+        from bisect import bisect_right  # here, because only an answer needs it
+
         bucket = min(bisect_right(self.edges, number) - 1, self.num_buckets - 1)
         position = (bucket - cohort) % self.num_buckets
         return Encoded(1 << position if position < self.buckets_per_report else 0, clamped)

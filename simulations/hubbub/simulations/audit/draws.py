@@ -92,9 +92,9 @@ class DrawAudit:
         }
         if long:
             bits: list[int] = []
-            for memo, first in responses:
-                bits.append(first)
-                bits += [answer(metric, mask, cohort, random, memo).bits for _ in range(REPORTS - 1)]
+            for first in responses:
+                bits.append(first.bits)
+                bits += [answer(metric, mask, cohort, random, first.memo).bits for _ in range(REPORTS - 1)]
             seen[REPORTS] = pair.counts(bits, REPORTS)
         for event in self.events:
             if event.reports in seen:

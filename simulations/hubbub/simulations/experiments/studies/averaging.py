@@ -183,8 +183,9 @@ def _memos(setting: Setting, rng: np.random.Generator, progress: Progress) -> li
     for person in range(setting.people):
         mask, memo, bits = person % 2, None, []
         for _ in range(setting.year):
-            memo, shown = respond(ANSWER, mask, 0, rng.bytes, memo)
-            bits.append(shown)
+            response = respond(ANSWER, mask, 0, rng.bytes, memo)
+            memo = response.memo
+            bits.append(response.bits)
         ones = np.cumsum(bits)[np.array(setting.days) - 1]
         right += (2 * ones >= setting.days) == bool(mask)
         progress(0.7 * person / setting.people)
