@@ -103,7 +103,7 @@ class Checkpoint:
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise Invalid([f"{path}: must be a collector's checkpoint: {error}"]) from None
-        except (Invalid, Damaged):
+        except BaseException:
             self._db.close()
             raise
 
