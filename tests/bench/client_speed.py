@@ -30,7 +30,7 @@ from hubbub.protocol.bloom import string_mask
 
 DAY = 86_400
 LIMITS = {
-    "report_memo_known_us": 15.0,
+    "report_memo_known_us": 10.0,
     "report_memo_new_us": 40.0,
     "record_median_us": 200.0,
     "import_ratio": 2.0,
