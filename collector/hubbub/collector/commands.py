@@ -7,7 +7,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from hubbub.collector.http.tokens import ROLES, new_token, read_tokens, revoke_tokens
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.serve import serve
 from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, Settings, read_settings, unknown_variables
@@ -16,6 +15,7 @@ from hubbub.collector.stopped import read_stopped, stop_metric, undo_stop
 from hubbub.collector.storage.backup import backup, count_reports, restore
 from hubbub.collector.storage.purge import list_purged, restore_purged
 from hubbub.collector.storage.repair import repair
+from hubbub.collector.tokens import ROLES, new_token, read_tokens, revoke_tokens
 from hubbub.protocol.invalid import Invalid, plural
 
 

@@ -19,10 +19,12 @@ _LOOK_SECONDS = 1.0
 
 
 class StoppedMetrics:
-    """The names on the list, as the file has them now."""
+    """The names on the list, as the store has them now."""
 
-    def __init__(self, path: Path, operator_log: OperatorLog, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
+    def __init__(
+        self, read: Callable[[], list[str]], operator_log: OperatorLog, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._read = read
         self._operator_log = operator_log
         self._clock = clock
         self._look_at = clock()
@@ -38,7 +40,7 @@ class StoppedMetrics:
     def _look(self) -> None:
         """A file that cannot be read changes nothing, and the operator is told once."""
         try:
-            names = frozenset(read_stopped(self._path))
+            names = frozenset(self._read())
         except (OSError, UnicodeDecodeError) as error:
             if str(error) != self._problem:
                 self._problem = str(error)

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.collector.storage.checkpoint import Checkpoint, MetricEpoch
+from hubbub.collector.storage.checkpoint import Checkpoint
+from hubbub.collector.storage.counting import MetricEpoch
 from hubbub.collector.storage.log import sync_folder
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid

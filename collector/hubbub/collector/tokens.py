@@ -41,11 +41,14 @@ class KnownToken:
     digest: bytes
 
 
-class Tokens:
-    """The tokens of a data directory, as the file has them now."""
+Read = Callable[[], tuple[list[KnownToken], dict[int, bytes]]]
 
-    def __init__(self, path: Path, operator_log: OperatorLog, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
+
+class Tokens:
+    """The tokens of a store, as it has them now."""
+
+    def __init__(self, read: Read, operator_log: OperatorLog, clock: Callable[[], float] = time.monotonic) -> None:
+        self._read = read
         self._operator_log = operator_log
         self._clock = clock
         self._reported: set[bytes] = set()
@@ -62,10 +65,10 @@ class Tokens:
         return any(matches)
 
     def reload(self) -> None:
-        """Read the file now. One that cannot be read changes nothing, and the operator is told."""
+        """Read them now. What cannot be read changes nothing, and the operator is told."""
         self._looked = self._clock()
         try:
-            self._known, bad_lines = read_tokens(self._path)
+            self._known, bad_lines = self._read()
         except OSError as error:
             if not self._unreadable:
                 self._operator_log.warning(
