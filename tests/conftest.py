@@ -52,6 +52,19 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str, object], None]:
     return record
 
 
+@pytest.fixture(scope="session")
+def postgres(pytestconfig: pytest.Config) -> Iterator[Any]:
+    """A PostgreSQL server; each test makes databases of its own in it."""
+    from tests.postgres_server import Server  # needs psycopg, which not every environment has
+
+    server = Server()
+    try:
+        server.make(pytestconfig.cache.mkdir("postgres")).start()
+        yield server
+    finally:
+        server.remove()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--resume", action="store_true", help="leave out proofs that passed on this exact source tree")
 

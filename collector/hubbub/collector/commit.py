@@ -154,7 +154,8 @@ class Committer:
             if isinstance(item, list):
                 self._acknowledge(item, _store_failed())
         for future in list(self._open_calls):
-            future.set_exception(_store_failed())
+            if not future.done():
+                future.set_exception(_store_failed())
         self._events.failed(error)
 
     # -- on the store's thread

@@ -1,10 +1,11 @@
-"""Counters as tallies: of a running store, or straight from the directory of a collector that is not running."""
+"""Counters as tallies: of a running store, or straight from a directory or a database."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from hubbub.collector.database import administration
 from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.handing_out import Lent
@@ -53,3 +54,9 @@ def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> Answer:
             store.close()
     finally:
         data_dir.close()
+
+
+def from_database(address: str, wanted: Wanted) -> Answer:
+    """The tallies of a store that collectors share, as far as they would hand them out."""
+    lent: Lent = administration().select_from(address, wanted.has)
+    return Answer(tallies(lent.cells), withheld(lent))

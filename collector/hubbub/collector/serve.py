@@ -17,6 +17,7 @@ from aiohttp import web
 
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.commit import Committer
+from hubbub.collector.database import shared_store
 from hubbub.collector.http.aiohttp_check import check_answers, check_names
 from hubbub.collector.http.app import App
 from hubbub.collector.http.connections import Server
@@ -73,6 +74,15 @@ def _opened(
     accept_clock: bool,
 ) -> Iterator[Store]:
     """The store that the settings name."""
+    if settings.store != "embedded":
+        shared: Store = shared_store().PostgresStore(
+            settings.store, catalog, settings, own_metrics, accept=accept_clock
+        )
+        try:
+            yield shared
+        finally:
+            shared.close()
+        return
     data_dir = DataDir(settings.data)
     try:
         try:

@@ -63,8 +63,7 @@ def read_stopped(path: Path) -> list[str]:
 
 def stop_metric(path: Path, name: str) -> None:
     """Add a name to the list."""
-    if not is_metric(name):
-        raise Invalid([f"NAME must be a metric's, got {name!r}"])
+    check_name(name)
     with locked(path.parent):
         names = read_stopped(path)
         if name not in names:
@@ -76,8 +75,17 @@ def undo_stop(path: Path, name: str) -> None:
     with locked(path.parent):
         names = read_stopped(path)
         if name not in names:
-            raise Invalid([f"NAME must be a stopped metric's, got {name!r}; stopped are: {', '.join(names) or 'none'}"])
+            raise not_stopped(name, names)
         _write(path, [other for other in names if other != name])
+
+
+def check_name(name: str) -> None:
+    if not is_metric(name):
+        raise Invalid([f"NAME must be a metric's, got {name!r}"])
+
+
+def not_stopped(name: str, names: list[str]) -> Invalid:
+    return Invalid([f"NAME must be a stopped metric's, got {name!r}; stopped are: {', '.join(names) or 'none'}"])
 
 
 def _write(path: Path, names: list[str]) -> None:

@@ -119,6 +119,7 @@ async def test_between_two_pieces_others_have_their_turn():
             assert turns >= len(YEAR)
 
 
+@pytest.mark.usefixtures("each_store")
 def test_a_reader_that_has_the_newest_gets_304_and_anything_new_makes_it_old(tmp_path):
     with Collector(tmp_path) as collector:
         read = {"Authorization": f"Bearer {collector.token}"}

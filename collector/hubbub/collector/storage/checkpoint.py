@@ -183,6 +183,10 @@ class Checkpoint:
             sealed={row[0]: row[4] for row in rows},
         )
 
+    def metrics(self) -> list[tuple[str, str, int, int, int]]:
+        """Hash, definition, grace, retention in days and newest closed epoch of everything ever counted."""
+        return list(self._rows("metrics"))
+
     def _cells(self, table: str, definitions: Mapping[str, Definition]) -> dict[MetricEpoch, Cells]:
         return {
             (metric_hash, epoch): Cells(definitions[metric_hash], _counts_of(num_reports), _counts_of(bit_counts))

@@ -15,8 +15,6 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 
-import numpy as np
-
 from hubbub.collector.catalog import Catalog, closing_day, day_of, sealed_through
 from hubbub.collector.intake import Arrival
 from hubbub.collector.message_layout import Layout, Layouts, layout_of
@@ -28,6 +26,7 @@ from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.handing_out import Condition, HandingOut, Lent
 from hubbub.collector.storage.kept_reports import check_can_keep, remove, shuffled, write_closed
 from hubbub.collector.storage.log import DISK_FULL, Cut, Damaged, DiskFull, Log, Position, Replay, sync_folder
+from hubbub.collector.storage.stacking import add_to, stacked
 from hubbub.collector.storage.store import Verdict
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.protocol.invalid import require
@@ -184,18 +183,9 @@ class LoggedCounts:
 
     def fold(self) -> None:
         """Count what is pending: all reports of one metric and epoch together, whatever batches they came in."""
-        parts: dict[tuple[str, int, int | None], list[tuple[Bytes, Bytes]]] = {}
-        for layout, messages in self._pending.items():
-            stack = np.frombuffer(b"".join(messages), np.uint8).reshape(len(messages), layout.length)
-            for column in layout.columns:
-                cohorts = stack[:, column.cohorts_at : column.vectors_at].reshape(-1)
-                vectors = stack[:, column.vectors_at : column.end].reshape(-1)
-                key = (column.metric.metric_hash, column.epoch, column.level)
-                parts.setdefault(key, []).append((cohorts, vectors))
-        self._pending, self._pending_bytes, self._pending_reports = {}, 0, 0
-        for (metric_hash, epoch, level), pieces in parts.items():
-            cohorts, vectors = (_joined(arrays) for arrays in zip(*pieces, strict=True))
-            self._add(metric_hash, epoch, level, cohorts, vectors)
+        pending, self._pending, self._pending_bytes, self._pending_reports = self._pending, {}, 0, 0
+        for column, cohorts, vectors in stacked(pending):
+            self._add(column.metric.metric_hash, column.epoch, column.level, cohorts, vectors)
 
     def _add(self, metric_hash: str, epoch: int, level: int | None, cohorts: Bytes, vectors: Bytes) -> None:
         metric, key = self.definitions[metric_hash], (metric_hash, epoch)
@@ -204,10 +194,7 @@ class LoggedCounts:
         elif key in self._lent:
             self.cells[key] = self.cells[key].copy()
             self._lent.discard(key)
-        if level is None:
-            self.cells[key].add(cohorts, vectors)
-        else:
-            self.cells[key].add_level(level, vectors)
+        add_to(self.cells[key], level, cohorts, vectors)
         self._dirty.add(key)
         self.handing_out.grew(key)
         if isinstance(metric, Metric) and metric.keep_reports:
@@ -394,7 +381,3 @@ def _closing_day(block: Block) -> int:
     if isinstance(block.metric, Metric):
         return closing_day(block.metric, block.epoch)
     return epoch_start(block.metric.every, block.epoch + _LONGEST_GRACE + 1) // DAY  # no longer counted: no hurry
-
-
-def _joined(arrays: Sequence[Bytes]) -> Bytes:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
