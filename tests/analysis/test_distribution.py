@@ -137,7 +137,7 @@ def test_a_range_is_tested_against_nobody_in_it_and_everyone_else_where_they_are
     guess /= 1 - found.distribution.best_guess[8]
     query = (np.arange(16) == 8).astype(float)[np.newaxis]
     spread = found.distribution.levels.spread(query, guess, found.distribution.finite)
-    error = found.distribution.error_if_empty(8, 9)
+    error = found.distribution.tested_shares([(8, 9)])[1].std_error[0]
     assert error == pytest.approx(np.sqrt(spread.variance[0]))
     assert error < 0.95 * found.std_error[0], "or the test could not tell the two"
 
