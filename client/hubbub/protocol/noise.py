@@ -7,6 +7,7 @@ number just below e**epsilon: a stated epsilon is never exceeded. The formulas a
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from math import comb
 
 from hubbub.protocol.channel import (
@@ -25,7 +26,10 @@ from hubbub.protocol.channel import (
 )
 from hubbub.protocol.epsilon import exp_below
 
+_once_for_each = lru_cache(maxsize=256)  # metrics of a registry share their epsilons more often than not
 
+
+@_once_for_each
 def one_bit_noise(epsilon_one_report: Fraction, epsilon_permanent: Fraction) -> Noise:
     """The least noise for a single bit: symmetric in both stages (Warner 1965, twice)."""
     a0 = _round_up(1 / (1 + exp_below(epsilon_permanent)))
@@ -34,6 +38,7 @@ def one_bit_noise(epsilon_one_report: Fraction, epsilon_permanent: Fraction) -> 
     )
 
 
+@_once_for_each
 def many_bit_noise(epsilon_one_report: Fraction, epsilon_permanent: Fraction, num_hashes: int) -> Noise:
     """The least noise for masks with `num_hashes` bits set of many (L-OSUE): permanent a1 = 1/2, symmetric reports.
 
@@ -49,6 +54,7 @@ def many_bit_noise(epsilon_one_report: Fraction, epsilon_permanent: Fraction, nu
     )
 
 
+@_once_for_each
 def kary_noise(epsilon_one_report: Fraction, epsilon_permanent: Fraction, categories: int) -> Noise:
     """k-ary randomized response twice, the second stage as clear as epsilon_one_report allows."""
     permanent = _kary(categories, 1 / (exp_below(epsilon_permanent) + categories - 1))
@@ -78,6 +84,7 @@ _FEWEST_UNITS = 1 << 12
 """Of a subset without the category sent: rounding down then costs less than a 2**-12th of the odds."""
 
 
+@_once_for_each
 def subset_noise(epsilon: Fraction, categories: int) -> Noise | None:
     """The least noise for a single report of one of so many categories: subsets of them, if these have less than one
     category or bits would have. None where they have not, or are too many to be drawn exactly."""
