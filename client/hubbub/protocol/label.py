@@ -251,7 +251,7 @@ def _unprotected(registry: Registry) -> list[str]:
     alike = [metric.name for metric in registry if _resembles_itself(metric)]
     if alike:
         sentences.append(_says_resemblance(alike, _found_again(registry)))
-    changing = [m.name for m in registry if not m.whole_history and m.max_values > 1]
+    changing = [m.name for m in registry if not m.whole_history]
     if changing:
         sentences.append(_says_change(changing))
     return [*sentences, _FILES_ARE_READ]

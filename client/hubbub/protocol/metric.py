@@ -17,7 +17,7 @@ from typing import Any
 from hubbub.protocol.blake2 import blake2b
 from hubbub.protocol.cadence import CADENCES, Cadence
 from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise, SubsetChannel
-from hubbub.protocol.epsilon import log_above
+from hubbub.protocol.epsilon import log_above, surely_above
 from hubbub.protocol.fields import read_fields, readers_of, text
 from hubbub.protocol.invalid import Invalid, brief, require
 from hubbub.protocol.kinds import KINDS, shape_class
@@ -195,6 +195,11 @@ class Metric(Definition, kw_only=True):
     def epsilon_lifetime(self) -> Fraction:
         """What all reports of an install's whole life tell at most; `whole_history` says about what."""
         return self.max_values * self.epsilon_permanent
+
+    @property
+    def epsilon_lifetime_at_most(self) -> float:
+        """Slightly more than `epsilon_lifetime`, and found at once."""
+        return self.max_values * surely_above(self.noise.odds_permanent(self.shape.flips))
 
     @property
     def whole_history(self) -> bool:

@@ -92,7 +92,11 @@ class Registry(Value, kw_only=True):
             yield f"metrics must hold at most {MAX_METRICS}, got {len(self.metrics)}"
         if not self.metrics:
             yield "metrics must hold at least one metric, got none"
-        spent = sum((metric.epsilon_lifetime for metric in self.metrics.values()), Fraction(0))
+        if self.lifetime_epsilon <= sum(metric.epsilon_lifetime_at_most for metric in self):
+            yield from self._broken_budget()
+
+    def _broken_budget(self) -> Iterator[str]:
+        spent = self.epsilon_lifetime
         if self.lifetime_epsilon < spent:
             shares = " + ".join(
                 f"{metric.max_values} x {eps.show(metric.epsilon_permanent, 4)} ({name})"

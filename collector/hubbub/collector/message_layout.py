@@ -15,6 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from hubbub.protocol.cadence import Cadence
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.refusal import Refused
@@ -26,6 +27,7 @@ ID_BYTES = 16
 CRC_BYTES = 4
 DAY_BYTES = 2
 RECORD_BYTES = ID_BYTES + CRC_BYTES + DAY_BYTES
+LOT_CADENCES: tuple[Cadence, ...] = ("day", "week", "month", "once")  # the fastest first
 _LAST_DAY = 0xFFFF
 _TABLES_REMEMBERED = 512
 _LARGEST_REMEMBERED = 1 << 16
@@ -82,6 +84,17 @@ class Layout:
     @cached_property
     def closes_bytes(self) -> bytes:
         return day_bytes(self.closes)
+
+    @cached_property
+    def lot(self) -> int:
+        """Which batches have their ids kept together: 4 x the oldest epoch of the fastest metric, plus its cadence.
+
+        It follows from the bytes of a message alone. Were it to depend on a clock or on a setting, one id could come to
+        lie in two places, and its batch be counted twice.
+        """
+        fastest = min(LOT_CADENCES.index(column.metric.every) for column in self.columns)
+        every = LOT_CADENCES[fastest]
+        return 4 * min(column.epoch for column in self.columns if column.metric.every == every) + fastest
 
     @cached_property
     def _length_bytes(self) -> bytes:

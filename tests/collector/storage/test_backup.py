@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from hubbub.collector.storage.backup import backup, restore
+from hubbub.collector.storage.checkpoint import Checkpoint
 from hubbub.collector.storage.log import segments
 from hubbub.protocol.invalid import Invalid
 from tests.collector.kit import REGISTRY, Collector, random_batch
@@ -129,6 +130,28 @@ def test_a_damaged_backup_is_not_restored_and_leaves_nothing(tmp_path):
             restore(tmp_path / "copy", tmp_path / target)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "data", "there"]
     assert list((tmp_path / "there").iterdir()) == []
+
+
+def test_what_cannot_be_opened_leaves_no_database_open(tmp_path, monkeypatch):
+    place = crashed(tmp_path / "data")
+    connect, opened = sqlite3.connect, []
+
+    def connect_and_remember(*arguments, **options):
+        opened.append(connect(*arguments, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", connect_and_remember)
+    *_, (_, finished), _ = segments(place.path / "log")
+    flip(finished, 300)
+    with pytest.raises(Invalid, match="damaged, though it had been acknowledged"):
+        backup(place.path, tmp_path / "copy")
+    monkeypatch.setattr(Checkpoint, "_verify", lambda checkpoint: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        Checkpoint(place.path / "store.sqlite")
+    assert len(opened) > 4
+    for database in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+            database.execute("select 1")
 
 
 @pytest.fixture

@@ -90,8 +90,10 @@ class _Repair:
             (1, *_where(START), day, min_reports, 0)
         ]  # the new log begins anew, and all of it is still to be counted
         checkpoint = Checkpoint(self._out / "store.sqlite")
-        checkpoint.fill(rows)
-        checkpoint.close()
+        try:
+            checkpoint.fill(rows)
+        finally:
+            checkpoint.close()
         return self._lost
 
     def _salvaged_rows(self) -> dict[str, list[Row]]:
