@@ -3,7 +3,8 @@ what is stated holds there.
 
 Every population holds half of the answers, with shares that fall like 1/rank; the other half nobody holds, and three in
 ten did not answer. Of each population one interval is counted, each row in its turn, so that counts are binomial; rows
-are told apart by whether few counts are behind them.
+are told apart by whether few counts are behind them, by the true share: told by the estimate, those that look as if
+many were are the ones that are far off.
 """
 
 from __future__ import annotations
@@ -175,16 +176,18 @@ class Judged:
     detected: np.ndarray
 
 
-def judged(found: Decoding, row: int) -> Judged:
-    few = found.variance is None or bool(found.variance.rests_on_few(found.estimate)[row])
+def judged(found: Decoding, row: int, truth: np.ndarray) -> Judged:
+    few = found.variance is None or bool(found.variance.rests_on_few(np.full(len(found.low), truth[row]))[row])
     return Judged(float(found.low[row]), float(found.high[row]), few, found.detected)
 
 
-def judged_side_by_side(regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int]) -> list[Judged]:
+def judged_side_by_side(
+    regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int], truths: Sequence[np.ndarray]
+) -> list[Judged]:
     """The same of many populations. Two of them are decoded alone, too, and must come out the same."""
     found, size = side_by_side(regime, worlds), _asked(regime.kind)[1]
     is_mean = found.variance is None
-    few = np.ones(len(found.low), dtype=bool) if is_mean else found.variance.rests_on_few(found.estimate)
+    few = np.ones(len(found.low), dtype=bool) if is_mean else found.variance.rests_on_few(_all_of(truths, size))
     low, high = (np.clip(end, 0, 1) if is_mean else end for end in (found.low, found.high))
     tests = size - (regime.kind == "choice")  # that somebody did not answer is no discovery
     seen = (found.p_value <= Rule(tests, 1 - found.confidence).level) & (not is_mean)
@@ -194,11 +197,15 @@ def judged_side_by_side(regime: Regime, worlds: Sequence[list[Tally]], rows: Seq
         own = seen[place * size : place * size + tests]
         every.append(Judged(float(low[mine]), float(high[mine]), bool(few[mine]), own))
     for place in (0, len(worlds) - 1):
-        alone = judged(decoded(regime, worlds[place]), rows[place])
+        alone = judged(decoded(regime, worlds[place]), rows[place], truths[place])
         ours = every[place]
         assert (ours.low, ours.high, ours.few) == (pytest.approx(alone.low), pytest.approx(alone.high), alone.few)
         assert (ours.detected == alone.detected[:tests]).all()
     return every
+
+
+def _all_of(truths: Sequence[np.ndarray], size: int) -> np.ndarray:
+    return np.concatenate([truth[:size] for truth in truths])
 
 
 # --- what is measured -----------------------------------------------------------------------------------------------
@@ -212,7 +219,8 @@ def measure(regime: Regime, populations: int, *, exclude_absent: bool = False) -
         truths = [_truth(regime, counts, exclude_absent) for counts in crowds]
         rows = [(start + i) % len(truth) for i, truth in enumerate(truths)]
         worlds = [tallies_of(regime, counts, rng) for counts in crowds]
-        for truth, row, found in zip(truths, rows, _judged_all(regime, worlds, rows, exclude_absent), strict=True):
+        every = _judged_all(regime, worlds, rows, truths, exclude_absent)
+        for truth, row, found in zip(truths, rows, every, strict=True):
             result.add(found.low - 1e-9 <= truth[row] <= found.high + 1e-9, found.few)
             tested = min(len(truth), len(found.detected))
             result.false_detections += bool((found.detected[:tested] & (truth[:tested] == 0)).any())
@@ -226,19 +234,24 @@ def _truth(regime: Regime, counts: np.ndarray, exclude_absent: bool) -> np.ndarr
 
 
 def _judged_all(
-    regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int], exclude_absent: bool
+    regime: Regime,
+    worlds: Sequence[list[Tally]],
+    rows: Sequence[int],
+    truths: Sequence[np.ndarray],
+    exclude_absent: bool,
 ) -> list[Judged]:
     """Side by side where that can be done: ranges, strings and shares of those who answered are decoded one by one, and
     so is what a histogram has no bit for."""
     size = 0 if exclude_absent or regime.kind in ("range", "string") else _asked(regime.kind)[1]
     found = {
-        i: judged(decoded(regime, worlds[i], exclude_absent=exclude_absent), row)
+        i: judged(decoded(regime, worlds[i], exclude_absent=exclude_absent), row, truths[i])
         for i, row in enumerate(rows)
         if row >= size
     }
     together = [i for i in range(len(rows)) if i not in found]
     if together:
-        some = judged_side_by_side(regime, [worlds[i] for i in together], [rows[i] for i in together])
+        chosen = ([of[i] for i in together] for of in (worlds, rows, truths))
+        some = judged_side_by_side(regime, *chosen)
         found |= dict(zip(together, some, strict=True))
     return [found[i] for i in range(len(rows))]
 

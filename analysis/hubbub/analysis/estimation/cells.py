@@ -9,7 +9,8 @@ and the masks of a cohort are themselves a sample of all installs; `sampling` is
 factor of a multinomial covariance. Pooling epochs averages the instantaneous noise only: the memos of an install
 are the same in each, so the permanent noise and the sampling count an install once. That all epochs saw the same
 installs is assumed, because it is the careful side: fewer shared installs make the truth closer, never farther.
-docs/estimation.md derives each line.
+Where a metric is asked once, no install is in two epochs: all of them are one crowd. docs/estimation.md derives each
+line.
 """
 
 from __future__ import annotations
@@ -148,6 +149,8 @@ def pool(tally: Tally) -> PooledTally:
     noise, pairs = TwoStageNoise.of(tally.metric.noise), Pairs.of(tally.metric.noise)
     num_cohorts = tally.metric.shape.num_cohorts
     reports = np.array([epoch.num_reports for epoch in counts], dtype=np.float64).reshape(len(counts), num_cohorts)
+    if tally.metric.every == "once":
+        reports = reports.sum(axis=0, keepdims=True)
     cohorts = tuple(
         Cohort(
             noise=noise,
