@@ -72,6 +72,28 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str, object], None]:
     return record
 
 
+@pytest.fixture(scope="session")
+def postgres_template(pytestconfig: pytest.Config) -> Path:
+    """Where the data of a new PostgreSQL server is kept from one run to the next: making it takes seconds."""
+    from tests.postgres_server import need_binaries  # needs psycopg, which not every environment has
+
+    need_binaries()
+    return Path(pytestconfig.cache.mkdir("postgres"))
+
+
+@pytest.fixture(scope="session")
+def postgres(postgres_template: Path) -> Iterator[Any]:
+    """A PostgreSQL server; each test makes databases of its own in it."""
+    from tests.postgres_server import Server  # likewise
+
+    server = Server()
+    try:
+        server.make(postgres_template).start()
+        yield server
+    finally:
+        server.remove()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--resume", action="store_true", help="leave out proofs that passed on this exact source tree")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hubbub.collector import commit, intake
 from hubbub.collector.http import limits
-from hubbub.collector.storage import log, store
+from hubbub.collector.storage import log, logged_counts
 from hubbub.command.main import main as hubbub
 
 SPENT: dict[str, float] = {}
@@ -28,10 +28,10 @@ PARTS = {
     "committer: waiting for work": (commit.Committer, "_take"),
     "log: write": (log.Log, "append"),
     "log: sync": (log.Log, "sync"),
-    "ids: look up": (store.Store, "_judge"),
-    "ids: keep": (store.Store, "_count"),
-    "fold": (store.Store, "fold"),
-    "seal": (store.Store, "seal"),
+    "ids: look up": (logged_counts.LoggedCounts, "_judge"),
+    "ids: keep": (logged_counts.LoggedCounts, "_count"),
+    "fold": (logged_counts.LoggedCounts, "fold"),
+    "seal": (logged_counts.LoggedCounts, "seal"),
 }
 
 

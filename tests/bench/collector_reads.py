@@ -27,7 +27,7 @@ import numpy as np
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.storage.counting import Cells
 from hubbub.collector.storage.data_dir import DataDir
-from hubbub.collector.storage.store import Store
+from hubbub.collector.storage.logged_counts import LoggedCounts
 from hubbub.protocol.cadence import epoch_of
 from tests.bench.collector_load import as_request, run, with_fresh_ids
 from tests.bench.collector_throughput import LIMITLESS, shapes
@@ -94,7 +94,7 @@ def fill_a_year(data: Path, now: float, days: int = 365) -> None:
     """Counts of a string metric for every day of a year, as a collector would have them."""
     metric, random = REGISTRY["homepage"], np.random.default_rng(1)
     data_dir = DataDir(data)
-    store = Store(data_dir, Catalog(REGISTRY), time.time)
+    store = LoggedCounts(data_dir, Catalog(REGISTRY), time.time)
     for back in range(days):
         cells = Cells(metric)
         cells.num_reports[:] = random.integers(500, 1000, len(cells.num_reports))

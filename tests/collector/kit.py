@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -48,7 +49,10 @@ REGISTRY = Registry.parse(REGISTRY_TOML)
 def random_report(metric: Metric, epoch: int, random: Random) -> Report:
     cohort = random.randrange(metric.shape.num_cohorts)
     width = metric.shape.width(cohort)
-    bits = 1 << random.randrange(width) if metric.one_hot else random.getrandbits(width)
+    if metric.weight is None:
+        bits = random.getrandbits(width)
+    else:
+        bits = sum(1 << place for place in random.sample(range(width), metric.weight))
     return Report(metric, epoch, cohort, bits)
 
 
@@ -68,8 +72,21 @@ def run_command(*words: object, **options) -> subprocess.CompletedProcess[str]:
     return forked.run([str(word) for word in words], MODULES, **options)
 
 
+new_store: Callable[[], tuple[str, str]] | None = None
+"""Makes a store and its read token; None: collectors have the embedded one. Set by the fixture `each_store`."""
+
+
+def _store_in(folder: Path, make: Callable[[], tuple[str, str]]) -> str:
+    """The store of all collectors of this folder."""
+    if not (folder / "store").exists():
+        address, token = make()
+        (folder / "token").write_text(token)
+        (folder / "store").write_text(address)
+    return (folder / "store").read_text()
+
+
 class Collector:
-    """A collector process. Its own clock, its own directory, a port of its own."""
+    """A collector process. Its own clock, its own directory (or a store in a database), a port of its own."""
 
     def __init__(self, folder: Path, *flags: str, launch: Path = LAUNCH, env: dict[str, str] | None = None) -> None:
         self.folder = folder
@@ -79,7 +96,9 @@ class Collector:
             metrics.write_text(REGISTRY_TOML)
         self.log_path = folder / "stderr.log"
         self._stderr = self.log_path.open("ab")
-        words = ["collect", "--metrics", str(metrics), "--data", str(self.data), "--port", "0"]
+        self.store = None if new_store is None else _store_in(folder, new_store)
+        self.place = ["--data", str(self.data)] if self.store is None else ["--store", self.store]
+        words = ["collect", "--metrics", str(metrics), *self.place, "--port", "0"]
         words += ["--min-free-bytes", "0", "--min-reports", "0", *flags]
         variables = {**os.environ, "PYTHONPATH": str(ROOT)}
         if launch == LAUNCH and env is None:
@@ -129,7 +148,7 @@ class Collector:
         return self.post(pack(batch))
 
     def relay_token(self) -> str:
-        done = run_command("token", "new", "--data", self.data, "--role", "relay")
+        done = run_command("token", "new", *self.place, "--role", "relay")
         assert done.returncode == 0, done.stderr
         token = done.stdout.strip()
         time.sleep(1.1)  # a collector looks at its tokens every second

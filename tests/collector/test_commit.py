@@ -16,14 +16,17 @@ from hubbub.collector.intake import Intake
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.settings import Settings
 from hubbub.collector.storage.data_dir import DataDir
+from hubbub.collector.storage.embedded import EmbeddedStore
 from hubbub.collector.storage.log import DiskFull
-from hubbub.collector.storage.store import Store, Verdict
+from hubbub.collector.storage.logged_counts import LoggedCounts
+from hubbub.collector.storage.store import Verdict
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.wire import MEDIA_TYPE, pack
 from tests.collector.kit import REGISTRY, random_batch
 
 NOW = 1_795_000_000.0
 CATALOG = Catalog(REGISTRY)
+NOT_SAVED = "the checkpoint could not be written and will be tried again"
 
 pytestmark = pytest.mark.anyio
 
@@ -40,6 +43,11 @@ class Events:
     async def next(self):
         async with asyncio.timeout(20):
             return await self._told.get()
+
+    async def words(self):
+        name, notice = await self.next()
+        assert name == "told"
+        return notice.words
 
     def empty(self):
         return self._told.empty()
@@ -68,15 +76,12 @@ class Gate:
 async def working(folder, sync=None, **settings):
     """A committer on a real store, whose sync waits at a gate."""
     data_dir = DataDir(folder)
-    store = Store(data_dir, CATALOG, lambda: NOW)
-    gate = store._log.sync = Gate(sync or store._log.sync)
+    chosen = Settings(metrics=Path("metrics.toml"), **{"min_free_bytes": 0, "min_reports": 0, **settings})
+    own_metrics = CollectorMetrics()
+    store = EmbeddedStore(data_dir, CATALOG, lambda: NOW, chosen, own_metrics)
+    gate = store.counts._log.sync = Gate(sync or store.counts._log.sync)
     events = Events()
-    committer = Committer(
-        store,
-        Settings(metrics=Path("metrics.toml"), **{"min_free_bytes": 0, **settings}),
-        CollectorMetrics(),
-        events,
-    )
+    committer = Committer(store, chosen, own_metrics, events)
     try:
         async with asyncio.timeout(60):
             yield committer, store, gate, events
@@ -121,7 +126,7 @@ async def test_what_waits_when_told_to_stop_is_committed_and_saved(tmp_path):
         gate.open()
         await committer.drain()
         assert [await waiter for waiter in waiters] == [Verdict.STORED] * 5
-        assert not store.unsaved
+        assert not store.counts.unsaved
 
 
 async def test_a_failed_sync_tells_everyone_and_is_final(tmp_path):
@@ -148,14 +153,14 @@ async def test_a_full_disk_refuses_the_group_and_whoever_comes_until_the_disk_is
     async with working(tmp_path, min_free_bytes=1) as (committer, store, gate, _):
         gate.open()
         first, second = arrivals(2)
-        committer._last_disk_check = math.inf  # no check in between, however slow the machine
+        store._last_look = math.inf  # no check in between, however slow the machine
         with monkeypatch.context() as patched:
-            patched.setattr(store._log, "append", _no_room)
+            patched.setattr(store.counts._log, "append", _no_room)
             with pytest.raises(Refused, match="storage-full: the disk is full"):
                 await committer.submit(first)
         with pytest.raises(Refused, match="storage-full: the disk is nearly full"):
             committer.submit(second)
-        committer._last_disk_check = -math.inf
+        store._last_look = -math.inf
         await committer.call(lambda: None)
         await committer.call(lambda: None)  # the check comes after the calls of a round
         assert await committer.submit(first) is Verdict.STORED
@@ -170,12 +175,12 @@ async def test_ids_have_an_end_and_go_on_when_some_are_forgotten(tmp_path):
             committer.submit(third)
         gate.open()
         assert await asyncio.gather(*waiting) == [Verdict.STORED, Verdict.STORED]
-        assert (committer.ids_full, committer.gauges()["seen_ids"], committer.gauges()["seen_ids_max"]) == (True, 2, 2)
+        assert (committer.gauges()["seen_ids"], committer.gauges()["seen_ids_max"]) == (2, 2)
         with pytest.raises(Refused, match=words):
             committer.submit(third)
-        assert await events.next() == ("ids_full", True)
-        await committer.call(lambda: store.batch_ids.sweep(1 << 16, 1 << 20))  # as when their epochs have closed
-        assert await events.next() == ("ids_full", False)
+        assert await events.words() == "too many batch ids are remembered; batches are refused"
+        await committer.call(lambda: store.counts.batch_ids.sweep(1 << 16, 1 << 20))  # as when their epochs have closed
+        assert await events.words() == "batch ids have room again"
         assert await committer.submit(third) is Verdict.STORED
 
 
@@ -183,8 +188,8 @@ async def test_a_checkpoint_is_made_after_so_many_batches_though_its_time_has_no
     limits = {"checkpoint_batches": 3, "checkpoint_seconds": 1e6}
     async with working(tmp_path, **limits) as (committer, store, gate, _):
         gate.open()
-        saved, save = threading.Event(), store.checkpoint.save
-        store.checkpoint.save = lambda snapshot: (save(snapshot), saved.set())
+        saved, save = threading.Event(), store.counts.checkpoint.save
+        store.counts.checkpoint.save = lambda snapshot: (save(snapshot), saved.set())
         good = arrivals(3)
         for arrival in good[:2]:
             await committer.submit(arrival)
@@ -202,44 +207,41 @@ async def test_a_checkpoint_without_room_is_tried_again_and_any_other_error_is_f
         def fail(snapshot):
             raise errors.pop(0)
 
-        store.checkpoint.save = fail
+        store.counts.checkpoint.save = fail
         assert await committer.submit(arrivals(1)[0]) is Verdict.STORED
-        assert [(await events.next())[0] for _ in range(2)] == ["not_saved", "failed"]
+        assert await events.words() == NOT_SAVED
+        assert (await events.next())[0] == "failed"
     data_dir = DataDir(tmp_path)
-    store = Store(data_dir, CATALOG, lambda: NOW)  # the log has what no checkpoint could take
-    assert sum(int(cells.num_reports.sum()) for cells in store.cells.values()) == len(REGISTRY)
-    store.close()
+    counts = LoggedCounts(data_dir, CATALOG, lambda: NOW)  # the log has what no checkpoint could take
+    assert sum(int(cells.num_reports.sum()) for cells in counts.cells.values()) == len(REGISTRY)
+    counts.close()
     data_dir.close()
 
 
 async def test_readers_wait_for_the_save_that_shows_them_more_and_not_for_a_full_disk(tmp_path):
-    async with working(tmp_path, checkpoint_seconds=1e6) as (committer, store, gate, events):
+    async with working(tmp_path, checkpoint_seconds=1e6, min_reports=2) as (committer, store, gate, events):
         gate.open()
-        store.handing_out.min_reports = 2
-        saves, save = [_sqlite_error(sqlite3.SQLITE_FULL)], store.checkpoint.save
+        saves, save = [_sqlite_error(sqlite3.SQLITE_FULL)], store.counts.checkpoint.save
 
         def save_or_fail(snapshot):
             if saves:
                 raise saves.pop()
             save(snapshot)
 
-        def shown():
-            return {cells.total for cells in store.lend(lambda metric, epoch: True).cells.values()}
+        async def shown():
+            return {cells.total for cells in (await committer.select(lambda metric, epoch: True)).cells.values()}
 
-        store.checkpoint.save = save_or_fail
+        store.counts.checkpoint.save = save_or_fail
         first, second, third = arrivals(3)
         await committer.submit(first)
-        await committer.show_all_that_may_be_seen()  # one is not enough, and nothing is saved for it
-        assert await committer.call(shown) == set()
+        assert await shown() == set()  # one is not enough, and nothing is saved for it
+        assert saves
         await committer.submit(second)
-        await committer.show_all_that_may_be_seen()
-        assert (await events.next())[0] == "not_saved"
-        assert await committer.call(shown) == set()
-        await asyncio.gather(*(committer.show_all_that_may_be_seen() for _ in range(5)))
-        assert await committer.call(shown) == {2}
+        assert await shown() == set()
+        assert await events.words() == NOT_SAVED
+        assert await asyncio.gather(*(shown() for _ in range(5))) == [{2}] * 5
         await committer.submit(third)
-        await committer.show_all_that_may_be_seen()
-        assert await committer.call(shown) == {2}
+        assert await shown() == {2}
 
 
 def _no_room(messages):

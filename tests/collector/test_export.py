@@ -4,6 +4,8 @@ import json
 import time
 from random import Random
 
+import pytest
+
 from hubbub.protocol.tally import Tally, merge
 from hubbub.protocol.wire import pack
 from tests.collector.kit import REGISTRY, Collector, random_batch, run_command
@@ -17,6 +19,7 @@ def export(out, *flags):
     return {path.stem: path.read_text() for path in out.glob("*.json")}, done
 
 
+@pytest.mark.usefixtures("each_store")
 def test_a_url_and_a_directory_give_the_same_files(tmp_path):
     with Collector(tmp_path) as collector:
         for seed in range(5):
@@ -25,14 +28,15 @@ def test_a_url_and_a_directory_give_the_same_files(tmp_path):
         assert done.stdout.count("2 epochs, 10 reports") == len(METRICS)
         shown = f"http://127.0.0.1:{collector.port}/v1/tallies"  # as the greeting has it
         assert export(tmp_path / "e", "--url", shown, "--token", collector.token)[0] == online
-        busy = run_command("export", "--data", collector.data, "--out", tmp_path / "x")
-        assert (busy.returncode, "must not be in use" in busy.stderr) == (2, True)
-    offline, _ = export(tmp_path / "b", "--data", str(collector.data))
+        if collector.store is None:
+            busy = run_command("export", "--data", collector.data, "--out", tmp_path / "x")
+            assert (busy.returncode, "must not be in use" in busy.stderr) == (2, True)
+    offline, _ = export(tmp_path / "b", *collector.place)
     assert online == offline
     assert set(online) == {metric.name for metric in METRICS}
-    one, _ = export(tmp_path / "c", "--data", str(collector.data), "--metric", "homepage")
+    one, _ = export(tmp_path / "c", *collector.place, "--metric", "homepage")
     assert set(one) == {"homepage"}
-    _, done = export(tmp_path / "d", "--data", str(collector.data), "--metric", "homepage", "--json")
+    _, done = export(tmp_path / "d", *collector.place, "--metric", "homepage", "--json")
     file = str(tmp_path / "d" / "homepage.json")
     assert json.loads(done.stdout) == [{"file": file, "metric": "homepage", "epochs": 2, "num_reports": 10}]
 

@@ -5,10 +5,14 @@ import signal
 import time
 from random import Random
 
+import pytest
+
 from tests.collector.kit import REGISTRY, Collector, random_batch, run_command
 
 METRIC = [REGISTRY["dark_theme"]]
 RULE = ("--min-reports", "20")
+
+pytestmark = pytest.mark.usefixtures("each_store")
 
 
 def send(collector, random, count):
@@ -46,7 +50,7 @@ def test_a_reader_sees_steps_of_20_also_after_a_stop_and_a_kill(tmp_path):
         assert collector.stop(signal.SIGKILL) == -signal.SIGKILL
     with Collector(tmp_path, *RULE) as collector:
         assert shown(collector) == (25, 19)
-    said = export("--data", str(collector.data), "--out", str(tmp_path / "b"))
+    said = export(*collector.place, "--out", str(tmp_path / "b"))
     assert said.stderr == words.replace("3 of 20", "19 of 20")
     assert "dark_theme, 1 epoch, 25 reports" in said.stdout
     with Collector(tmp_path, *RULE) as collector:

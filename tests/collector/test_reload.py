@@ -44,6 +44,7 @@ def notices(collector):
     return [notice for notice in map(json.loads, whole.splitlines()) if "reload" in notice["message"]]
 
 
+@pytest.mark.usefixtures("each_store")
 def test_a_new_metric_is_counted_at_once_and_still_after_a_crash(tmp_path):
     batch = random_batch(Random(1), list(LARGER), time.time())
     with Collector(tmp_path, "--checkpoint-seconds", "0.05") as collector:

@@ -4,11 +4,15 @@ import json
 import time
 from random import Random
 
+import pytest
+
 from hubbub.protocol.tally import count
 from hubbub.protocol.wire import MEDIA_TYPE_JSON, pack, to_json
 from tests.collector.kit import REGISTRY, Collector, random_batch
 
 METRICS = list(REGISTRY)
+
+pytestmark = pytest.mark.usefixtures("each_store")
 
 
 def expected(batches):

@@ -17,7 +17,7 @@ METRICS = list(REGISTRY)
 
 
 def command(collector, *arguments):
-    done = run_command("stop", *arguments, "--data", collector.data)
+    done = run_command("stop", *arguments, *collector.place)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -39,6 +39,7 @@ def take_up(collector):
         time.sleep(0.05)
 
 
+@pytest.mark.usefixtures("each_store")
 def test_a_stopped_metric_is_answered_200_and_not_counted_until_that_is_undone(tmp_path):
     homepage = [metric for metric in METRICS if metric.name == "homepage"]
     with Collector(tmp_path) as collector:

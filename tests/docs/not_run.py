@@ -38,6 +38,12 @@ NOT_RUN = [
     *_because("needs a system manager and root", r"(sudo )?systemctl\b", r"sudo \w+"),
     *_because("needs a Docker daemon", r"docker\b"),
     *_because("needs a cluster", r"kubectl\b"),
+    *_because(
+        "needs a PostgreSQL server; tests/collector/postgres runs each",
+        r"hubbub .*--store (postgresql:|service=|URL)",
+        r"pg_dump\b",
+        r"initdb\b",
+    ),
     *_because("it would open an editor in a browser", r"jupyter\b"),
     *_because("minutes; it has tests of its own", r"make (bench|mutants|pictures)\b", r"hubbub experiments (?!--list)"),
 ]

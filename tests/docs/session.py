@@ -24,7 +24,7 @@ from random import Random
 from typing import IO, Self
 
 from hubbub.client.respond import respond
-from hubbub.collector.http.tokens import new_token
+from hubbub.collector.tokens import new_token
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import ABSENT, DITHER_BITS
 from hubbub.protocol.registry import Registry

@@ -36,11 +36,11 @@ FLAGS = (
 
 @dataclass
 class Oracle:
-    """Sends to whatever listens on `port` and remembers. `port` changes with every restart."""
+    """Sends to whatever listens on `ports`, each time on any of them, and remembers. They change with every restart."""
 
     senders: int
     seed: int
-    port: int = 0
+    ports: tuple[int, ...] = ()
     batches: list[Batch] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=lambda: {"stored": 0, "duplicate": 0, "none": 0})
     surprises: list[str] = field(default_factory=list)
@@ -91,29 +91,31 @@ class Oracle:
             body = pack(batch)
             twice = random.random() < 0.05
             if twice:
-                other = threading.Thread(target=self._deliver_once_more, args=[body])
+                other = threading.Thread(target=self._deliver_once_more, args=[body, Random(body)])
                 other.start()
-            connection = self._deliver(connection, body)
+            connection = self._deliver(connection, body, random)
             if twice:
                 other.join()
             with self._lock:
                 self.batches.append(batch)
             if random.random() < 0.05:
-                connection = self._deliver(connection, body)
+                self._deliver_once_more(body, random)
         if connection is not None:
             connection.close()
 
-    def _deliver_once_more(self, body: bytes) -> None:
-        connection = self._deliver(None, body)
+    def _deliver_once_more(self, body: bytes, random: Random) -> None:
+        connection = self._deliver(None, body, random)
         if connection is not None:
             connection.close()
 
-    def _deliver(self, connection: http.client.HTTPConnection | None, body: bytes) -> http.client.HTTPConnection | None:
-        """Send until acknowledged."""
+    def _deliver(
+        self, connection: http.client.HTTPConnection | None, body: bytes, random: Random
+    ) -> http.client.HTTPConnection | None:
+        """Send until acknowledged; after each failure to any of those who listen."""
         while True:
             try:
                 if connection is None:
-                    connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+                    connection = http.client.HTTPConnection("127.0.0.1", random.choice(self.ports), timeout=40)
                 connection.request("POST", "/v1/reports", body, {"Content-Type": MEDIA_TYPE})
                 answer = connection.getresponse()
                 document = json.loads(answer.read())
@@ -132,6 +134,8 @@ class Oracle:
             if answer.status not in (429, 503, 507):
                 self.surprises.append(f"{answer.status} {document}")
                 return connection
+            connection.close()
+            connection = None
             time.sleep(0.05)
 
 
@@ -142,7 +146,7 @@ def kill_under_load(
     random = Random(seed)
     oracle = Oracle(senders=16, seed=seed)
     collector = Collector(folder, *flags, **options)
-    oracle.port = collector.port
+    oracle.ports = (collector.port,)
     oracle.start()
     for _ in range(kills):
         oracle.wait_for_another()  # on a busy machine the first answer may take longer than the sleep below
@@ -155,7 +159,7 @@ def kill_under_load(
         except AssertionError as error:
             oracle.finish(give_up=True)
             return [str(error)], oracle
-        oracle.port = collector.port
+        oracle.ports = (collector.port,)
     oracle.finish()
     with collector:
         return oracle.verdict(collector), oracle

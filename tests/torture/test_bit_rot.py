@@ -2,7 +2,7 @@
 
 import pytest
 
-from hubbub.collector.http.tokens import new_token
+from hubbub.collector.tokens import new_token
 from tests.collector.storage.damage import fill, judge
 from tests.collector.storage.kit import Place
 

@@ -54,7 +54,7 @@ def jump_under_load(folder, wrong_clock, jumps):
     (folder / "metrics.toml").write_text(REGISTRY_TOML.replace("grace = 6", 'grace = 6\nretention = "30d"'))
     oracle = Oracle(senders=4, seed=11)
     with Collector(folder, *FLAGS, env=env) as collector:
-        oracle.port = collector.port
+        oracle.ports = (collector.port,)
         oracle.start()
         for jump in jumps:
             time.sleep(0.3)

@@ -19,6 +19,7 @@ class Subcommand(NamedTuple):
 _PROTOCOL = "hubbub.protocol.commands"
 _CLIENT = "hubbub.client.commands"
 _COLLECTOR = "hubbub.collector.commands"
+_STORE = "hubbub.collector.store_commands"
 _ANALYSIS = "hubbub.analysis.commands.decode"
 _PLAN = "hubbub.analysis.commands.plan"
 _DASHBOARD = "hubbub.dashboard.commands"
@@ -46,6 +47,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     ),
     "token": Subcommand("make, list or revoke tokens: who may read tallies, who may relay", _COLLECTOR, "collector"),
     "stop": Subcommand("throw a metric's reports away from now on, without a word to clients", _COLLECTOR, "collector"),
+    "store": Subcommand("make, check or fill a PostgreSQL store that several collectors share", _STORE, "postgres"),
     "backup": Subcommand("copy a running collector's store, whole and at one moment", _COLLECTOR, "collector"),
     "restore": Subcommand("make a collector's directory from a backup", _COLLECTOR, "collector"),
     "repair": Subcommand("save what can be saved of a damaged collector's directory", _COLLECTOR, "collector"),

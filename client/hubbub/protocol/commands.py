@@ -124,6 +124,7 @@ def add_export(parser: ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--url", help="a running collector")
     source.add_argument("--data", metavar="DIR", help="the directory of a collector that is not running")
+    source.add_argument("--store", metavar="URL", help="the postgresql:// address of the store that collectors share")
     parser.add_argument("--token", help="a read token, for --url; or HUBBUB_TOKEN")
     parser.add_argument("--trust", metavar="FILE", help="certificates to trust, for --url")
     parser.add_argument("--metric", help="one metric, by name or hash (default: all)")
@@ -135,8 +136,8 @@ def add_export(parser: ArgumentParser) -> None:
 
 def run_export(arguments: Namespace) -> int:
     wanted = Wanted(arguments.metric, arguments.start, arguments.end)
-    if arguments.data:
-        found, withheld = _in_data(Path(arguments.data), wanted)
+    if arguments.data or arguments.store:
+        found, withheld = _in_store(arguments.data, arguments.store, wanted)
     else:
         token = arguments.token or os.environ.get("HUBBUB_TOKEN")
         if not token:
@@ -172,13 +173,17 @@ def _withheld(items: list[Withheld]) -> list[str]:
     return lines
 
 
-def _in_data(data: Path, wanted: Wanted) -> Answer:
+def _in_store(data: str | None, address: str | None, wanted: Wanted) -> Answer:
     # By name, because the store is the collector's and needs its packages; a collector that runs needs none of them.
+    flag, extra = ("--data", "collector") if address is None else ("--store", "postgres")
     try:
-        found: Answer = import_module("hubbub.collector.export").from_data(data, wanted, time.time)
+        export = import_module("hubbub.collector.export")
+        found: Answer = (
+            export.from_database(address, wanted) if data is None else export.from_data(Path(data), wanted, time.time)
+        )
     except ImportError as error:
         raise Invalid(
-            [f"--data needs {error.name}: pip install 'hubbub[collector]'; or ask a running collector, --url"]
+            [f"{flag} needs {error.name}: pip install 'hubbub[{extra}]'; or ask a running collector, --url"]
         ) from None
     return found
 

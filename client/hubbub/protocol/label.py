@@ -143,6 +143,11 @@ def _sent(metric: Definition) -> str:
             f"One answer out of {metric.shape.width(0)}. In {q} of 100 messages it is the true one; in "
             f"{_of_100(others)} chance picks another, any of them equally often."
         )
+    if metric.weight is not None:
+        return (
+            f"{metric.weight} answers out of {metric.shape.width(0)}. In {q} of 100 messages the true one is among "
+            f"them; any other answer is in {p} of 100."
+        )
     return metric.shape.sent(q, p)
 
 

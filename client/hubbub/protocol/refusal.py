@@ -24,6 +24,7 @@ Reason = Literal[
     "clock-not-believed",
     "storage-full",
     "too-many-ids",
+    "store-unreachable",
 ]
 
 PROBLEM_PREFIX = "urn:hubbub:problem:"
@@ -47,6 +48,7 @@ STATUS: dict[str, int] = {
     "clock-not-believed": 503,
     "storage-full": 507,
     "too-many-ids": 503,
+    "store-unreachable": 503,
 }
 
 LATER: frozenset[str] = frozenset(
@@ -59,6 +61,7 @@ LATER: frozenset[str] = frozenset(
         "clock-not-believed",
         "storage-full",
         "too-many-ids",
+        "store-unreachable",
     }
 )
 """Reasons to keep a batch and try again."""

@@ -7,15 +7,14 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from hubbub.collector.http.tokens import ROLES, new_token, read_tokens, revoke_tokens
 from hubbub.collector.operator_log import OperatorLog
+from hubbub.collector.operator_places import Place, add_place, place_of
 from hubbub.collector.serve import serve
 from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, Settings, read_settings, unknown_variables
 from hubbub.collector.start_check import check_start
-from hubbub.collector.stopped import read_stopped, stop_metric, undo_stop
 from hubbub.collector.storage.backup import backup, count_reports, restore
-from hubbub.collector.storage.purge import list_purged, restore_purged
 from hubbub.collector.storage.repair import repair
+from hubbub.collector.tokens import ROLES
 from hubbub.protocol.invalid import Invalid, plural
 
 
@@ -88,37 +87,35 @@ def run_restore(arguments: Namespace) -> int:
 def add_clock(parser: ArgumentParser) -> None:
     parser.epilog = "example:\n  hubbub clock accept --data /var/lib/hubbub"
     parser.add_argument("action", choices=["accept"], help="say that the clock is right, though it jumped")
-    parser.add_argument("--data", metavar="DIR", required=True, help="a collector's directory; it may be running")
+    add_place(parser, "a collector's directory; it may be running", required=True)
 
 
 def run_clock(arguments: Namespace) -> int:
-    data = Path(arguments.data)
-    if not (data / "store.sqlite").exists():
-        raise Invalid([f"data must be the directory of a collector, got {data}, which has no store.sqlite"])
-    (data / "clock-accepted").touch(mode=0o600)
-    print(f"{data}: the clock is accepted within a second, or at the next start")
+    place = place_of(arguments)
+    place.accept_clock()
+    print(f"{place.name}: the clock is accepted within a second, or at the next start")
     return 0
 
 
 def add_purge(parser: ArgumentParser) -> None:
     parser.epilog = "example:\n  hubbub purge restore --data /var/lib/hubbub --metric language"
     parser.add_argument("action", choices=["list", "restore"], help="show what can be had back, or put it back")
-    parser.add_argument("--data", metavar="DIR", required=True, help="the directory of a collector that is not running")
+    add_place(parser, "the directory of a collector that is not running", required=True)
     parser.add_argument("--metric", metavar="NAME", help="restore only this one")
 
 
 def run_purge(arguments: Namespace) -> int:
-    data = Path(arguments.data)
+    place = place_of(arguments)
     if arguments.action == "list":
-        found = list_purged(data)
+        found = place.purged()
         for item in found:
             left = plural(item.days_left, "day")
             print(f"{item.metric}  {item.epoch}  {plural(item.reports, 'report')}, deleted for good in {left}")
-        print(f"{data}: {plural(len(found), 'purged epoch')}")
+        print(f"{place.name}: {plural(len(found), 'purged epoch')}")
         return 0
-    found = restore_purged(data, arguments.metric)
+    found = place.restore_purged(arguments.metric)
     reports = sum(item.reports for item in found)
-    print(f"{data}: {plural(len(found), 'epoch')} restored, {plural(reports, 'report')}")
+    print(f"{place.name}: {plural(len(found), 'epoch')} restored, {plural(reports, 'report')}")
     print("Before the next start, see that the clock and the retention of these metrics are right: what is still past")
     print("its retention is purged again.")
     return 0
@@ -150,23 +147,23 @@ def add_token(parser: ArgumentParser) -> None:
         "action", choices=["new", "list", "revoke"], help="make a token and show it, this once; or list, or take away"
     )
     parser.add_argument("revoked", metavar="NAME", nargs="?", help="which to revoke")
-    parser.add_argument("--data", metavar="DIR", default=str(DEFAULTS["data"]), help="the collector's directory")
+    add_place(parser, "the collector's directory")
     parser.add_argument("--role", choices=ROLES, default="read", help="what a new one allows (default read)")
     parser.add_argument("--name", default="unnamed", help="a word to know a new one by")
 
 
 def run_token(arguments: Namespace) -> int:
-    tokens = _data_dir(arguments) / "tokens"
     if (arguments.revoked is None) is (arguments.action == "revoke"):
         raise Invalid(["NAME must be given to `hubbub token revoke`, and to no other action"])
+    place = place_of(arguments)
     match arguments.action:
         case "new":
-            print(new_token(tokens, arguments.role, arguments.name))
+            print(place.new_token(arguments.role, arguments.name))
         case "revoke":
-            revoked = revoke_tokens(tokens, arguments.revoked)
+            revoked = place.revoke_tokens(arguments.revoked)
             print(f"{plural(revoked, 'token')} named {arguments.revoked} revoked")
         case _:
-            _list_tokens(tokens)
+            _list_tokens(place)
     return 0
 
 
@@ -179,38 +176,31 @@ def add_stop(parser: ArgumentParser) -> None:
         "  hubbub stop homepage --undo --data /var/lib/hubbub"
     )
     parser.add_argument("metric", metavar="NAME", nargs="?", help="the metric, all of its definitions")
-    parser.add_argument("--data", metavar="DIR", default=str(DEFAULTS["data"]), help="the collector's directory")
+    add_place(parser, "the collector's directory")
     parser.add_argument("--list", action="store_true", help="show what is stopped")
     parser.add_argument("--undo", action="store_true", help="count it again from now on")
 
 
 def run_stop(arguments: Namespace) -> int:
-    path = _data_dir(arguments) / "stopped"
     if arguments.list is (arguments.metric is not None) or (arguments.list and arguments.undo):
         raise Invalid(["either NAME or --list must be given"])
+    place = place_of(arguments)
     if arguments.list:
-        print("\n".join(read_stopped(path)) or "no metric is stopped")
+        print("\n".join(place.stopped()) or "no metric is stopped")
     elif arguments.undo:
-        undo_stop(path, arguments.metric)
+        place.undo_stop(arguments.metric)
         print(f"{arguments.metric} is counted again; what came meanwhile is gone")
     else:
-        stop_metric(path, arguments.metric)
+        place.stop_metric(arguments.metric)
         print(f"{arguments.metric} is stopped: its reports are accepted and thrown away")
     return 0
 
 
-def _data_dir(arguments: Namespace) -> Path:
-    data = Path(arguments.data)
-    if not data.is_dir():
-        raise Invalid([f"data must be a collector's directory, got {data}"])
-    return data
-
-
-def _list_tokens(path: Path) -> None:
-    tokens, bad_lines = read_tokens(path)
+def _list_tokens(place: Place) -> None:
+    tokens, bad_lines = place.tokens()
     width = max([4, *(len(token.name) for token in tokens)])
     print(f"{'name':{width}}  role   SHA-256 begins with")
     for token in tokens:
         print(f"{token.name:{width}}  {token.role:5}  {token.digest.hex()[:8]}")
     for number in bad_lines:
-        print(f"line {number} of {path} is not a token and lets nobody in")
+        print(f"line {number} of {Path(place.name) / 'tokens'} is not a token and lets nobody in")

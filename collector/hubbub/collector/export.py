@@ -1,23 +1,23 @@
-"""Counters as tallies: of a running store, or straight from the directory of a collector that is not running."""
+"""Counters as tallies: of a running store, or straight from a directory or a database."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hubbub.collector.storage.checkpoint import MetricEpoch
-from hubbub.collector.storage.counting import Cells
+from hubbub.collector.database import administration
+from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.handing_out import Lent
 from hubbub.collector.storage.log import Damaged
-from hubbub.collector.storage.store import Store
+from hubbub.collector.storage.logged_counts import LoggedCounts
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import Answer, Wanted, Withheld
 
 
-def select(store: Store, wanted: Wanted) -> Lent:
-    """The counters wanted, as far as they may be seen. On the store's thread."""
+def select(store: LoggedCounts, wanted: Wanted) -> Lent:
+    """The counters wanted, as far as they may be seen."""
     return store.lend(wanted.has)
 
 
@@ -43,7 +43,7 @@ def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> Answer:
     data_dir = DataDir(data, create=False)
     try:
         try:
-            store = Store(data_dir, None, clock)
+            store = LoggedCounts(data_dir, None, clock)
         except Damaged as error:
             raise Invalid([f"the data directory is damaged; restore a backup, or `hubbub repair`. {error}"]) from None
         try:
@@ -54,3 +54,9 @@ def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> Answer:
             store.close()
     finally:
         data_dir.close()
+
+
+def from_database(address: str, wanted: Wanted) -> Answer:
+    """The tallies of a store that collectors share, as far as they would hand them out."""
+    lent: Lent = administration().select_from(address, wanted.has)
+    return Answer(tallies(lent.cells), withheld(lent))

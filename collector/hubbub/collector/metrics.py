@@ -28,6 +28,8 @@ _GAUGE_WORDS = {
     "seen_ids_max": "ids from which on batches are refused",
     "disk_free_min_bytes": "free space below which batches are refused",
     "unsaved_batches": "batches that are in the log and in no checkpoint yet",
+    "store_reachable": "1 if the database of a shared store can be reached",
+    "journal_bytes": "size of what is durable in the database and not in its counts yet, with the room it once took",
     "log_dropped_bytes": "bytes of an incomplete last group, dropped from the log at this start",
     "certificate_expiry_timestamp_seconds": "when the certificate ends that was last read; 0 if it had ended then",
 }

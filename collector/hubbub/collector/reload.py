@@ -7,7 +7,6 @@ what, and all of it stays as it was. Settings that only a start can change are n
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -17,13 +16,13 @@ from hubbub.collector.commit import Committer
 from hubbub.collector.http.app import App
 from hubbub.collector.http.limits import Limits
 from hubbub.collector.http.tls import check_validity, expiry, tls_context
-from hubbub.collector.http.tokens import Tokens
 from hubbub.collector.intake import Intake
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.settings import Settings
 from hubbub.collector.stopped import StoppedMetrics
 from hubbub.collector.storage.store import Store
+from hubbub.collector.tokens import Tokens
 from hubbub.protocol.invalid import Invalid
 
 RELOADED = (
@@ -48,7 +47,6 @@ class Reloader:
     own_metrics: CollectorMetrics
     stopped: StoppedMetrics
     operator_log: OperatorLog
-    clock: Callable[[], float]
 
     async def reload(self) -> None:
         """One at a time."""
@@ -57,7 +55,7 @@ class Reloader:
             await self._reload()
         except Invalid as error:
             self._refuse(error.problems)
-        except (OSError, sqlite3.Error) as error:  # an ssl.SSLError is an OSError
+        except OSError as error:  # an ssl.SSLError is an OSError
             self._refuse([str(error)])
 
     async def _reload(self) -> None:
@@ -75,7 +73,7 @@ class Reloader:
             self.own_metrics.certificate_expiry = expiry(context, settings.tls_certificate)
         self.limits.change(settings.sender_rate, settings.sender_burst)
         day, stopped = (lambda: self.store.day), self.stopped.names
-        self.app.change(settings, catalog.registry, Intake(catalog, self.clock, self.store.sealed, day, stopped))
+        self.app.change(settings, catalog.registry, Intake(catalog, self.store.now, self.store.sealed, day, stopped))
         self.settings = settings
         later = [item.name for item in fields(Settings) if getattr(wanted, item.name) != getattr(settings, item.name)]
         self.operator_log.info("reloaded", metrics=len(catalog.metrics), **({"need_a_restart": later} if later else {}))
@@ -84,7 +82,7 @@ class Reloader:
         """On the store's thread, which an exception would end."""
         try:
             self.store.adopt(catalog)
-        except (Invalid, OSError, sqlite3.Error) as error:
+        except Invalid as error:
             return error
         return None
 

@@ -9,14 +9,15 @@ import resource
 import signal
 import ssl
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from aiohttp import web
 
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.commit import Committer
+from hubbub.collector.database import shared_store
 from hubbub.collector.http.aiohttp_check import check_answers, check_names
 from hubbub.collector.http.app import App
 from hubbub.collector.http.connections import Server
@@ -24,19 +25,17 @@ from hubbub.collector.http.file_watch import NO_FILES, FileWatch
 from hubbub.collector.http.known_headers import QuickServer
 from hubbub.collector.http.limits import Limits
 from hubbub.collector.http.tls import expiry, tls_context
-from hubbub.collector.http.tokens import Tokens, new_token
 from hubbub.collector.intake import Intake
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.reload import Reloader
 from hubbub.collector.settings import Settings
 from hubbub.collector.stopped import StoppedMetrics
-from hubbub.collector.storage.checkpoint import MetricEpoch
-from hubbub.collector.storage.clock_guard import Belief
 from hubbub.collector.storage.data_dir import DataDir
+from hubbub.collector.storage.embedded import EmbeddedStore
 from hubbub.collector.storage.log import Damaged, DiskFull
-from hubbub.collector.storage.store import Store
-from hubbub.protocol.cadence import epoch_text
+from hubbub.collector.storage.store import Notice, Store
+from hubbub.collector.tokens import Tokens
 from hubbub.protocol.invalid import Invalid
 
 _STORE_FAILED = 1  # exit status
@@ -61,27 +60,41 @@ def serve(
     check_aiohttp()
     catalog = Catalog.load(settings.metrics, settings.older_metrics)
     context = tls_context(settings)
+    own_metrics = CollectorMetrics(certificate_expiry=expiry(context, settings.tls_certificate))
+    with _opened(settings, catalog, own_metrics, clock, accept_clock) as store, _event_loop() as runner:
+        return runner.run(_serve(settings, catalog, store, context, own_metrics, say, on_terminal, reread))
+
+
+@contextmanager
+def _opened(
+    settings: Settings,
+    catalog: Catalog,
+    own_metrics: CollectorMetrics,
+    clock: Callable[[], float],
+    accept_clock: bool,
+) -> Iterator[Store]:
+    """The store that the settings name."""
+    if settings.store != "embedded":
+        shared: Store = shared_store().PostgresStore(
+            settings.store, catalog, settings, own_metrics, accept=accept_clock
+        )
+        try:
+            yield shared
+        finally:
+            shared.close()
+        return
     data_dir = DataDir(settings.data)
     try:
         try:
-            store = Store(
-                data_dir,
-                catalog,
-                clock,
-                settings.segment_bytes,
-                accept_clock=accept_clock,
-                min_reports=settings.min_reports,
-            )
+            store = EmbeddedStore(data_dir, catalog, clock, settings, own_metrics, accept_clock=accept_clock)
         except Damaged as error:
             raise Invalid([f"the data directory is damaged; restore a backup, or `hubbub repair`. {error}"]) from None
         except DiskFull as error:
             raise Invalid([f"{settings.data}: {error}"]) from None
-        operator_log = OperatorLog()
-        tokens = Tokens(data_dir.tokens, operator_log)
-        with _event_loop() as runner:
-            return runner.run(
-                _serve(settings, catalog, store, tokens, context, operator_log, say, clock, on_terminal, reread)
-            )
+        try:
+            yield store
+        finally:
+            store.close()
     finally:
         data_dir.close()
 
@@ -106,22 +119,21 @@ async def _serve(
     settings: Settings,
     catalog: Catalog,
     store: Store,
-    tokens: Tokens,
     context: ssl.SSLContext | None,
-    operator_log: OperatorLog,
+    own_metrics: CollectorMetrics,
     say: Callable[[str], None],
-    clock: Callable[[], float],
     on_terminal: bool,
     reread: Callable[[], Settings] | None,
 ) -> int:
-    own_metrics = CollectorMetrics(certificate_expiry=expiry(context, settings.tls_certificate))
-    events = _Events(operator_log, store)
+    operator_log = OperatorLog()
+    tokens = Tokens(store.tokens, operator_log)
+    events = _Events(operator_log)
     files = FileWatch(operator_log)
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(operator_log, files, context))
     committer = Committer(store, settings, own_metrics, events)
     limits = Limits(settings.sender_rate, settings.sender_burst, time.monotonic)
-    stopped = StoppedMetrics(store.data_dir.path / "stopped", operator_log)
-    intake = Intake(catalog, clock, store.sealed, lambda: store.day, stopped.names)
+    stopped = StoppedMetrics(store.stopped, operator_log)
+    intake = Intake(catalog, store.now, store.sealed, lambda: store.day, stopped.names)
     app = App(settings, catalog.registry, store, intake, committer, limits, tokens, own_metrics, operator_log)
     reloader = Reloader(
         reread=reread or (lambda: settings),
@@ -135,7 +147,6 @@ async def _serve(
         own_metrics=own_metrics,
         stopped=stopped,
         operator_log=operator_log,
-        clock=clock,
     )
     _tune_garbage_collector()
     runner, port = await _listen(app, settings, context, own_metrics)
@@ -144,12 +155,12 @@ async def _serve(
         asyncio.get_running_loop().add_signal_handler(number, events.stop.set)
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, events.reload.set)
     reloading = asyncio.create_task(_reload_when_told(events, reloader))
-    if not store.data_dir.tokens.exists():  # only now: a start that fails on its port must not leave a token in a log
-        say(_hand_out_first_token(store.data_dir, on_terminal))
+    first_token = store.first_token()  # only now: a start that fails on its port must not leave a token in a log
+    if first_token is not None:
+        say(_hand_out(first_token, settings.data, on_terminal))
         tokens.reload()
-    for line in _greeting(settings, port, tls=context is not None):
+    for line in _greeting(settings, port, store.place, tls=context is not None):
         say(line)
-    _tell_what_was_cut(store, operator_log)
     operator_log.info("collecting", app=catalog.registry.app, metrics=len(catalog.metrics), port=port)
     await events.stop.wait()
     watching.cancel()
@@ -158,19 +169,7 @@ async def _serve(
     operator_log.info("stopping")
     await _finish_requests(runner, settings.drain_seconds)
     await committer.drain()
-    store.close()
     return _last_words(events, own_metrics, operator_log)
-
-
-def _tell_what_was_cut(store: Store, operator_log: OperatorLog) -> None:
-    if store.cut is not None:
-        operator_log.warning(
-            "an incomplete last group was dropped from the log: a crash cut it short before it was acknowledged; "
-            "only damage to the disk since that crash could look the same",
-            file=str(store.cut.path),
-            offset=store.cut.offset,
-            bytes=store.cut.num_bytes,
-        )
 
 
 def _last_words(events: _Events, own_metrics: CollectorMetrics, operator_log: OperatorLog) -> int:
@@ -186,9 +185,8 @@ def _last_words(events: _Events, own_metrics: CollectorMetrics, operator_log: Op
 class _Events:
     """What the committer reports: written to the operator's log; the loss of the store stops the process."""
 
-    def __init__(self, operator_log: OperatorLog, store: Store) -> None:
+    def __init__(self, operator_log: OperatorLog) -> None:
         self._operator_log = operator_log
-        self._store = store
         self.stop = asyncio.Event()
         self.reload = asyncio.Event()
         self.failure: BaseException | None = None
@@ -197,40 +195,8 @@ class _Events:
         self.failure = error
         self.stop.set()
 
-    def purged(self, keys: list[MetricEpoch]) -> None:
-        for metric_hash, epoch in keys:
-            metric = self._store.definitions[metric_hash]
-            self._operator_log.info(
-                "counts purged, their retention is over", metric=metric.name, epoch=epoch_text(metric.every, epoch)
-            )
-
-    def not_saved(self, error: BaseException) -> None:
-        self._operator_log.warning("the checkpoint could not be written and will be tried again", error=str(error))
-
-    def clock_changed(self, belief: Belief) -> None:
-        match belief:
-            case Belief.NOT_BELIEVED:
-                self._operator_log.error(
-                    "the clock is not believed: it jumped by more than an hour, or is more than a day behind the last "
-                    "start; batches are refused, nothing is closed or deleted. If it is right: hubbub clock accept"
-                )
-            case Belief.UNPROVED:
-                self._operator_log.info("the clock has moved on since the last stop; closing and deleting wait an hour")
-            case Belief.IN_STEP:
-                self._operator_log.info("the clock is believed")
-
-    def ids_full(self, full: bool, max_ids: int) -> None:
-        if full:
-            self._operator_log.warning("too many batch ids are remembered; batches are refused", max_ids=max_ids)
-        else:
-            self._operator_log.info("batch ids have room again")
-
-    def disk_low(self, low: bool, min_free_bytes: int) -> None:
-        if low:
-            words = "the disk is nearly full; batches are refused"
-            self._operator_log.warning(words, min_free_bytes=min_free_bytes)
-        else:
-            self._operator_log.info("the disk has room again")
+    def told(self, notice: Notice) -> None:
+        getattr(self._operator_log, notice.level)(notice.words, **notice.facts)
 
 
 async def _reload_when_told(events: _Events, reloader: Reloader) -> None:
@@ -292,10 +258,9 @@ def _tune_garbage_collector() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-def _hand_out_first_token(data_dir: DataDir, on_terminal: bool) -> str:
-    """Make the first read token; the line that says what it is, or where. A log is no place for a token."""
-    path = data_dir.path.resolve() / "first-token"
-    token = new_token(data_dir.tokens, "read", "first")
+def _hand_out(token: str, folder: Path, on_terminal: bool) -> str:
+    """The line that says what the first read token is, or where. A log is no place for a token."""
+    path = folder.resolve() / "first-token"
     if on_terminal:
         return f"Read token, shown this once:  {token}"
     path.unlink(missing_ok=True)  # it may have been left by an earlier start, with other rights
@@ -305,7 +270,7 @@ def _hand_out_first_token(data_dir: DataDir, on_terminal: bool) -> str:
     return f"Read token, in a file that only this user can read:  {path}"
 
 
-def _greeting(settings: Settings, port: int, tls: bool) -> list[str]:
+def _greeting(settings: Settings, port: int, place: str, tls: bool) -> list[str]:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"{'https' if tls else 'http'}://{host}:{port}"
     return [
@@ -313,5 +278,5 @@ def _greeting(settings: Settings, port: int, tls: bool) -> list[str]:
         f"  reports   {url}/v1/reports      where clients send; their endpoint is {url}",
         f"  registry  {url}/v1/metrics      public: what is asked, and the label",
         f"  tallies   {url}/v1/tallies      needs a read token",
-        f"  data      {Path(settings.data).resolve()}",
+        f"  data      {place}",
     ]

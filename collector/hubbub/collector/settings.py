@@ -16,7 +16,8 @@ from typing import Any
 from hubbub.protocol.invalid import Invalid, require
 
 PREFIX = "HUBBUB_"
-_OTHER_VARIABLES = ("MODE", "STATE", "TOKEN", "NEED_BROWSER", "PICTURES")  # of the client, other commands and the tests
+# Of the client, other commands and the tests.
+_OTHER_VARIABLES = ("MODE", "STATE", "TOKEN", "NEED_BROWSER", "NEED_POSTGRES", "TEST_POSTGRES", "PICTURES")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -26,6 +27,12 @@ class Settings:
 
     metrics: Path = field(metadata={"help": "the registry to count, a metrics.toml"})
     data: Path = field(default=Path("hubbub-data"), metadata={"help": "where counts are kept; made if it is not there"})
+    store: str = field(
+        default="embedded",
+        metadata={
+            "help": "embedded: in the data folder; or the postgresql:// address of a store that collectors share"
+        },
+    )
     older_metrics: Path | None = field(
         default=None, metadata={"help": "a folder of earlier metrics.toml files that are still counted"}
     )
@@ -73,6 +80,8 @@ class Settings:
         require(self._broken_rules())
 
     def _broken_rules(self) -> Iterator[str]:
+        if self.store != "embedded" and not self.store.startswith(("postgresql://", "postgres://", "service=")):
+            yield f"store must be embedded, a postgresql:// address or service=NAME, got {self.store!r}"
         if not 0 <= self.port <= 65_535:
             yield f"port must be in [0, 65535], got {self.port}"
         if (self.tls_certificate is None) != (self.tls_key is None):

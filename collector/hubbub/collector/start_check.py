@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 from hubbub.collector.catalog import Catalog
+from hubbub.collector.database import administration
 from hubbub.collector.http.tls import check_validity, tls_context
 from hubbub.collector.serve import check_aiohttp
 from hubbub.collector.settings import Settings
@@ -30,7 +31,10 @@ def check_start(settings: Settings) -> list[str]:
     catalog = Catalog.load(settings.metrics, settings.older_metrics)
     found = [f"{settings.metrics}: {len(catalog.registry)} metrics; {len(catalog.metrics)} definitions are counted"]
     check_validity(tls_context(settings), settings.tls_certificate)
-    if _is_in_use(settings.data):
+    if settings.store != "embedded":
+        require(_port_problems(settings))
+        found += administration().check_start(settings.store)
+    elif _is_in_use(settings.data):
         found.append(f"{settings.data}: in use by a running collector; its port and directory were not checked")
     else:
         require([*_port_problems(settings), *_data_problems(settings.data)])

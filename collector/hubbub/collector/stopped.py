@@ -19,10 +19,12 @@ _LOOK_SECONDS = 1.0
 
 
 class StoppedMetrics:
-    """The names on the list, as the file has them now."""
+    """The names on the list, as the store has them now."""
 
-    def __init__(self, path: Path, operator_log: OperatorLog, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
+    def __init__(
+        self, read: Callable[[], list[str]], operator_log: OperatorLog, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._read = read
         self._operator_log = operator_log
         self._clock = clock
         self._look_at = clock()
@@ -38,7 +40,7 @@ class StoppedMetrics:
     def _look(self) -> None:
         """A file that cannot be read changes nothing, and the operator is told once."""
         try:
-            names = frozenset(read_stopped(self._path))
+            names = frozenset(self._read())
         except (OSError, UnicodeDecodeError) as error:
             if str(error) != self._problem:
                 self._problem = str(error)
@@ -61,8 +63,7 @@ def read_stopped(path: Path) -> list[str]:
 
 def stop_metric(path: Path, name: str) -> None:
     """Add a name to the list."""
-    if not is_metric(name):
-        raise Invalid([f"NAME must be a metric's, got {name!r}"])
+    check_name(name)
     with locked(path.parent):
         names = read_stopped(path)
         if name not in names:
@@ -74,8 +75,17 @@ def undo_stop(path: Path, name: str) -> None:
     with locked(path.parent):
         names = read_stopped(path)
         if name not in names:
-            raise Invalid([f"NAME must be a stopped metric's, got {name!r}; stopped are: {', '.join(names) or 'none'}"])
+            raise not_stopped(name, names)
         _write(path, [other for other in names if other != name])
+
+
+def check_name(name: str) -> None:
+    if not is_metric(name):
+        raise Invalid([f"NAME must be a metric's, got {name!r}"])
+
+
+def not_stopped(name: str, names: list[str]) -> Invalid:
+    return Invalid([f"NAME must be a stopped metric's, got {name!r}; stopped are: {', '.join(names) or 'none'}"])
 
 
 def _write(path: Path, names: list[str]) -> None:

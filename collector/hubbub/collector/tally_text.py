@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.collector.storage.checkpoint import MetricEpoch
-from hubbub.collector.storage.counting import Cells, Integers
+from hubbub.collector.storage.counting import Cells, Integers, MetricEpoch
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import Withheld

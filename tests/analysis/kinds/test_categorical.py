@@ -9,12 +9,14 @@ import pytest
 
 from hubbub.analysis import Options, decode
 from hubbub.protocol.kinds import Choice, Histogram
-from tests.analysis.worlds import define, tally_of
+from hubbub.protocol.metric import Definition
+from tests.analysis.worlds import tally_of
 
 QUICK, FULL = 300, 1_000
 PROBABILITY = np.array([0.2, 0.1, 0.1, 0.6])  # the last is absent
 SHAPES = {
     "k-ary": (Choice(choices=("a", "b", "c")), "6", "9"),
+    "subsets": (Choice(choices=tuple("abcdefg")), "1", "1"),
     "bits": (Choice(choices=("a", "b", "c", *(f"nobody {i}" for i in range(30)))), "1", "3"),
     "histogram": (Histogram(edges=tuple(map(Fraction, range(4))), buckets_per_report=3), "6", "9"),
 }
@@ -39,11 +41,14 @@ def assert_errors_are_those_of_samples(name, estimand, populations):
     """Most did not answer, so that the number of those who did is much of what is not known. A variance over n
     populations is known to a fraction sqrt(2 / n); five of them are one false alarm in two million."""
     shape, one_report, permanent = SHAPES[name]
-    metric = define(shape, one_report, permanent)
+    once = name == "subsets"
+    noise = shape.best_noise(Fraction(one_report), Fraction(permanent), once=once)
+    metric = Definition(name="asked", every="once" if once else "week", shape=shape, noise=noise)
+    assert (metric.weight == 2) == once
     assert metric.one_hot == (name == "k-ary")
     rng = np.random.default_rng([len(name), len(estimand)])
     options = Options(estimand=estimand, exclude_absent=True)
-    nobody = [0] * 30 * (name == "bits")
+    nobody = [0] * (30 * (name == "bits") + 4 * once)
     estimates, variances = [], []
     for _ in range(populations):
         held = (PROBABILITY * 5_000).astype(int) if estimand == "reporting" else rng.multinomial(5_000, PROBABILITY)

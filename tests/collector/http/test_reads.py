@@ -27,23 +27,17 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Held:
-    """A store of made-up counts, and its committer: gives them at once."""
+    """The committer of a store of made-up counts: gives them at once."""
 
-    def lend(self, wanted):
+    async def select(self, wanted):
         return HandingOut(0, {}, YEAR).lend(YEAR, wanted)
-
-    async def show_all_that_may_be_seen(self):
-        pass
-
-    async def call(self, function):
-        return function()
 
 
 @contextlib.asynccontextmanager
 async def serving(patience):
     """A server in this process whose every answer is a large download; its address, and where refusals are noted."""
     held, refused = Held(), []
-    answering = Reads(held, held, patience)
+    answering = Reads(held, patience)
 
     async def answer(request):
         request.protocol.begin_request()
@@ -125,6 +119,7 @@ async def test_between_two_pieces_others_have_their_turn():
             assert turns >= len(YEAR)
 
 
+@pytest.mark.usefixtures("each_store")
 def test_a_reader_that_has_the_newest_gets_304_and_anything_new_makes_it_old(tmp_path):
     with Collector(tmp_path) as collector:
         read = {"Authorization": f"Bearer {collector.token}"}

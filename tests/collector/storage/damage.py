@@ -13,7 +13,7 @@ from hubbub.collector.export import Wanted, select, tallies
 from hubbub.collector.storage.backup import backup, restore
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.log import Damaged
-from hubbub.collector.storage.store import Store
+from hubbub.collector.storage.logged_counts import LoggedCounts
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally_files import tallies_to_json
@@ -33,11 +33,11 @@ def fill(place: Place, batches: int, clean: bool = True) -> None:
                     place.save(store)
 
 
-def start(path: Path, toml: str) -> tuple[str, Store]:
+def start(path: Path, toml: str) -> tuple[str, LoggedCounts]:
     """Open a directory as a collector does: its tallies, as text, and the store, closed again."""
     data_dir = DataDir(path)
     try:
-        store = Store(data_dir, Catalog(Registry.parse(toml)), lambda: NOW)
+        store = LoggedCounts(data_dir, Catalog(Registry.parse(toml)), lambda: NOW)
         try:
             return tallies_to_json(tallies(select(store, Wanted()).cells)), store
         finally:

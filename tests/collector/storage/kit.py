@@ -10,7 +10,8 @@ from random import Random
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.intake import Intake
 from hubbub.collector.storage.data_dir import DataDir
-from hubbub.collector.storage.store import Store, Verdict
+from hubbub.collector.storage.logged_counts import LoggedCounts
+from hubbub.collector.storage.store import Verdict
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.wire import MEDIA_TYPE, pack
 from tests.collector.kit import REGISTRY_TOML, random_batch
@@ -34,14 +35,16 @@ class Place:
     @contextmanager
     def open(
         self, save: bool = True, segment_bytes: int = 64 << 20, accept_clock: bool = True
-    ) -> Iterator[tuple[Store, Take, Registry]]:
+    ) -> Iterator[tuple[LoggedCounts, Take, Registry]]:
         """A store at work, a function that commits one message to it, and the registry."""
         registry = Registry.parse(self.toml)
         catalog = Catalog(registry)
         data_dir = DataDir(self.path)
         try:
             steady = self.steady or (lambda: self.now)
-            store = Store(data_dir, catalog, lambda: self.now, segment_bytes, steady, accept_clock, self.min_reports)
+            store = LoggedCounts(
+                data_dir, catalog, lambda: self.now, segment_bytes, steady, accept_clock, self.min_reports
+            )
             intake = Intake(catalog, lambda: self.now, store.sealed, lambda: store.day)
             try:
                 yield store, lambda message: store.commit([intake.read(message, MEDIA_TYPE, True)])[0], registry
@@ -53,7 +56,7 @@ class Place:
             data_dir.close()
 
     @staticmethod
-    def save(store: Store, last: bool = False, for_readers: bool = False) -> None:
+    def save(store: LoggedCounts, last: bool = False, for_readers: bool = False) -> None:
         snapshot = store.snapshot(last, for_readers)
         store.save(snapshot)
         store.saved(snapshot)
@@ -64,7 +67,7 @@ def daily(registry: Registry, now: float, seed: int = 1) -> bytes:
     return pack(random_batch(Random(seed), [registry["dark_theme"]], now))
 
 
-def reports(store: Store) -> int:
+def reports(store: LoggedCounts) -> int:
     """How many reports have been counted."""
     store.fold()
     return sum(int(cells.num_reports.sum()) for cells in store.cells.values())

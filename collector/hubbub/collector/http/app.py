@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 from aiohttp import HttpVersion11, web
 from multidict import CIMultiDictProxy
 
-from hubbub.collector.commit import CLOCK_NOT_BELIEVED, Committer, too_many_ids
+from hubbub.collector.commit import Committer
 from hubbub.collector.http.acknowledgement import Acknowledgements, as_bytes
 from hubbub.collector.http.acknowledgement import body as acknowledgement_body
 from hubbub.collector.http.connections import SERVER, Connection, Handler
@@ -22,13 +22,13 @@ from hubbub.collector.http.known_headers import KnownHead, QuickConnection
 from hubbub.collector.http.limits import Limits, address_behind, retry_after
 from hubbub.collector.http.openapi import document
 from hubbub.collector.http.reads import Reads, TooManyReads
-from hubbub.collector.http.tokens import Role, Tokens
 from hubbub.collector.intake import Arrival, Intake, inflate
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.process_metrics import ProcessMetrics
 from hubbub.collector.settings import Settings
 from hubbub.collector.storage.store import Store, Verdict
+from hubbub.collector.tokens import Role, Tokens
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import facts, words
 from hubbub.protocol.refusal import LATER, PROBLEM_MEDIA_TYPE, Refused
@@ -77,7 +77,7 @@ class App:
         self._operator_log = operator_log
         self._registry = _registry_document(registry)
         self._acknowledgements = Acknowledgements()
-        self._reads = Reads(store, committer)
+        self._reads = Reads(committer)
         self._reading_bytes = 0
         self.draining = False
         self._routes: dict[str, dict[str, Handler]] = {
@@ -297,11 +297,8 @@ class App:
         self._authorize(request.headers, "read")
         gauges = {
             "ready": float(self._why_not_ready() is None),
-            "clock_believed": float(self._committer.clock_accepts),
+            "clock_believed": float(self._store.clock_accepts),
             **self._committer.gauges(),
-            "disk_free_min_bytes": self._settings.min_free_bytes,
-            "unsaved_batches": self._store.unsaved_batches,
-            "log_dropped_bytes": 0 if self._store.cut is None else self._store.cut.num_bytes,
         }
         text = self._own_metrics.text(gauges) + self._process_metrics.text()
         return web.Response(text=text, content_type="text/plain")
@@ -318,11 +315,8 @@ class App:
     def _why_not_ready(self) -> str | None:
         if self.draining:
             return "the collector is stopping"
-        if self._committer.disk_low:
-            return "the disk is nearly full"
-        if self._committer.ids_full:
-            return too_many_ids(self._settings.max_ids)
-        return None if self._committer.clock_accepts else CLOCK_NOT_BELIEVED
+        refusal = self._committer.refusal()
+        return None if refusal is None else refusal.detail
 
     # -- saying no
 

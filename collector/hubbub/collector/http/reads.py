@@ -16,10 +16,9 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from hubbub.collector.commit import Committer
-from hubbub.collector.export import select, withheld
+from hubbub.collector.export import withheld
 from hubbub.collector.http.connections import SERVER
 from hubbub.collector.storage.handing_out import Lent
-from hubbub.collector.storage.store import Store
 from hubbub.collector.tally_text import EncodedEpochs, pieces
 from hubbub.protocol.tally_files import Wanted
 
@@ -37,8 +36,7 @@ class TooManyReads(Exception):
 class Reads:
     """Answers downloads. `patience` is how long one waits for its turn."""
 
-    def __init__(self, store: Store, committer: Committer, patience: float = _PATIENCE_SECONDS) -> None:
-        self._store = store
+    def __init__(self, committer: Committer, patience: float = _PATIENCE_SECONDS) -> None:
         self._committer = committer
         self._patience = patience
         self._encoded = EncodedEpochs()
@@ -47,18 +45,14 @@ class Reads:
 
     async def answer(self, request: web.BaseRequest, wanted: Wanted) -> web.StreamResponse:
         """The tallies wanted. Raises `TooManyReads`."""
-        lent = await self._select(wanted)
+        lent = await self._committer.select(wanted.has)
         if self._is_known(request, lent):
             return web.Response(status=304, headers=self._headers(lent))
         if sum(len(counted.bit_counts) for counted in lent.cells.values()) < LARGE:
             return await self._write(request, lent)
         async with self._turn():
-            lent = await self._select(wanted)  # once more: it may have waited
+            lent = await self._committer.select(wanted.has)  # once more: it may have waited
             return await self._write(request, lent)
-
-    async def _select(self, wanted: Wanted) -> Lent:
-        await self._committer.show_all_that_may_be_seen()
-        return await self._committer.call(lambda: select(self._store, wanted))
 
     def _is_known(self, request: web.BaseRequest, lent: Lent) -> bool:
         asked = request.headers.get("If-None-Match")

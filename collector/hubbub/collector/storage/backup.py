@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.log import Damaged, segments, sync_folder, whole_groups
-from hubbub.collector.storage.store import Store
+from hubbub.collector.storage.logged_counts import LoggedCounts
 from hubbub.protocol.invalid import Invalid
 
 _ATTEMPTS = 10
@@ -153,7 +153,7 @@ def count_reports(data: Path) -> int:
     """Open it as a collector would; the number of reports counted."""
     data_dir = DataDir(data, create=False)
     try:
-        store = Store(data_dir, None, time.time)
+        store = LoggedCounts(data_dir, None, time.time)
         try:
             return sum(int(cells.num_reports.sum()) for cells in store.cells.values())
         finally:

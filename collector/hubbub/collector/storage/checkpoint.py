@@ -21,7 +21,7 @@ import numpy as np
 
 from hubbub.collector.message_layout import CRC_BYTES, ID_BYTES, RECORD_BYTES
 from hubbub.collector.storage.checked_rows import TOTALS_SCHEMA, CheckedRows, Row
-from hubbub.collector.storage.counting import Cells
+from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.collector.storage.log import START, Damaged, Position, other_version
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition, Metric
@@ -52,8 +52,6 @@ RECOVERABLE_DAYS = 7  # how long purged counts can be had back
 _BUSY_MILLISECONDS = 2000  # how long a save waits for somebody who reads the file; it is tried again later
 _KEY = "metric_hash = ? and epoch = ?"
 _LONGEST_EPOCH_DAYS = {"day": 1, "week": 7, "month": 31, "once": 31}
-
-MetricEpoch = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +182,10 @@ class Checkpoint:
             ids=tuple(_with_day(closes, records) for closes, records in self._rows("ids")),
             sealed={row[0]: row[4] for row in rows},
         )
+
+    def metrics(self) -> list[tuple[str, str, int, int, int]]:
+        """Hash, definition, grace, retention in days and newest closed epoch of everything ever counted."""
+        return list(self._rows("metrics"))
 
     def _cells(self, table: str, definitions: Mapping[str, Definition]) -> dict[MetricEpoch, Cells]:
         return {

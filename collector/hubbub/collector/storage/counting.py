@@ -25,6 +25,7 @@ _WORDS: dict[int, np.dtype[np.unsignedinteger]] = {size: np.dtype(f"<u{size}") f
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 Words = NDArray[np.unsignedinteger]
+MetricEpoch = tuple[str, int]  # the hash of a metric and the number of an epoch
 _REVISIONS = count()
 
 

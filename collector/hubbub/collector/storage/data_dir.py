@@ -2,6 +2,7 @@
 
     lock             held while a process works here
     tokens           hashes of the tokens that may read or relay
+    stopped          names of stopped metrics
     store.sqlite     the checkpoint: counters, batch ids, log position
     log/             segments not yet in the checkpoint
     reports/         Parquet files of the metrics with keep_reports = true
@@ -48,6 +49,10 @@ class DataDir:
     @property
     def tokens(self) -> Path:
         return self.path / "tokens"
+
+    @property
+    def stopped(self) -> Path:
+        return self.path / "stopped"
 
     @property
     def reports(self) -> Path:

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from hubbub.collector.storage.checkpoint import MetricEpoch
-from hubbub.collector.storage.counting import Cells
+from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.protocol.metric import Definition
 
 Condition = Callable[[Definition, int], bool]

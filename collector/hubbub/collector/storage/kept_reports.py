@@ -11,11 +11,12 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.collector.storage.checkpoint import Checkpoint, MetricEpoch
+from hubbub.collector.storage.counting import MetricEpoch
 from hubbub.collector.storage.log import sync_folder
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
@@ -33,19 +34,34 @@ def check_can_keep(metrics: Sequence[Metric]) -> None:
             raise Invalid([words]) from None
 
 
-def write_closed(
-    checkpoint: Checkpoint, sealed: Mapping[str, int], definitions: Mapping[str, Definition], folder: Path
-) -> None:
+class Kept(Protocol):
+    """Where reports wait."""
+
+    def kept_epochs(self) -> list[MetricEpoch]:
+        """The metrics and epochs of which there are any."""
+
+    def kept_reports(self, key: MetricEpoch) -> list[tuple[bytes, bytes]]:
+        """Cohorts and vectors, in parts."""
+
+    def drop_kept(self, key: MetricEpoch) -> None:
+        """They have been written."""
+
+
+def write_closed(kept: Kept, sealed: Mapping[str, int], definitions: Mapping[str, Definition], folder: Path) -> None:
     """Write the files of epochs that have closed. A crash in between writes the same file again, in another order."""
-    for key in checkpoint.kept_epochs():
+    for key in kept.kept_epochs():
         metric_hash, epoch = key
         if epoch <= sealed.get(metric_hash, -1):
-            _write(path_of(folder, definitions[metric_hash], epoch), definitions[metric_hash], checkpoint, key)
-            checkpoint.drop_kept(key)
+            _write(path_of(folder, definitions[metric_hash], epoch), definitions[metric_hash], kept, key)
+            kept.drop_kept(key)
 
 
 def path_of(folder: Path, metric: Definition, epoch: int) -> Path:
-    return folder / f"{metric.name}-{metric.metric_hash[:8]}" / f"{epoch_text(metric.every, epoch)}.parquet"
+    return folder_of(folder, metric) / f"{epoch_text(metric.every, epoch)}.parquet"
+
+
+def folder_of(folder: Path, metric: Definition) -> Path:
+    return folder / f"{metric.name}-{metric.metric_hash[:8]}"
 
 
 def remove(folder: Path, metric: Definition, epoch: int) -> None:
@@ -70,8 +86,8 @@ def _rows(metric: Definition, cohorts: NDArray[np.unsignedinteger], vectors: byt
     return [vectors[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def _write(path: Path, metric: Definition, checkpoint: Checkpoint, key: MetricEpoch) -> None:
-    parts = checkpoint.kept_reports(key)
+def _write(path: Path, metric: Definition, kept: Kept, key: MetricEpoch) -> None:
+    parts = kept.kept_reports(key)
     cohorts, vectors = shuffled(metric, b"".join(part[0] for part in parts), b"".join(part[1] for part in parts))
     numbers = np.frombuffer(cohorts, f"<u{metric.cohort_bytes}")
     arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
@@ -83,7 +99,7 @@ def _write(path: Path, metric: Definition, checkpoint: Checkpoint, key: MetricEp
     ).replace_schema_metadata(
         {"metric_hash": metric.metric_hash, "metric": json.dumps(metric.to_json()), "epoch": str(key[1])}
     )
-    for folder in (path.parent.parent, path.parent):  # each by itself: `parents` ignores the mode
+    for folder in reversed(path.parents[:3]):  # each by itself: `parents` ignores the mode
         folder.mkdir(mode=0o700, exist_ok=True)
     unfinished = path.with_suffix(".part")
     unfinished.touch(mode=0o600)

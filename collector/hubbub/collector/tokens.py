@@ -41,11 +41,14 @@ class KnownToken:
     digest: bytes
 
 
-class Tokens:
-    """The tokens of a data directory, as the file has them now."""
+Read = Callable[[], tuple[list[KnownToken], dict[int, bytes]]]
 
-    def __init__(self, path: Path, operator_log: OperatorLog, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
+
+class Tokens:
+    """The tokens of a store, as it has them now."""
+
+    def __init__(self, read: Read, operator_log: OperatorLog, clock: Callable[[], float] = time.monotonic) -> None:
+        self._read = read
         self._operator_log = operator_log
         self._clock = clock
         self._reported: set[bytes] = set()
@@ -62,10 +65,10 @@ class Tokens:
         return any(matches)
 
     def reload(self) -> None:
-        """Read the file now. One that cannot be read changes nothing, and the operator is told."""
+        """Read them now. What cannot be read changes nothing, and the operator is told."""
         self._looked = self._clock()
         try:
-            self._known, bad_lines = read_tokens(self._path)
+            self._known, bad_lines = self._read()
         except OSError as error:
             if not self._unreadable:
                 self._operator_log.warning(
@@ -97,8 +100,8 @@ def read_tokens(path: Path) -> tuple[list[KnownToken], dict[int, bytes]]:
     return tokens, bad_lines
 
 
-def new_token(path: Path, role: Role, name: str) -> str:
-    """Make a token, keep its hash, return it: the only time it can be seen."""
+def draw_token(role: Role, name: str) -> tuple[str, KnownToken]:
+    """A token, which nobody can see again, and what is kept of it."""
     if role not in ROLES:
         raise Invalid([f"role must be one of {', '.join(ROLES)}, got {role!r}"])
     if not _NAME.fullmatch(name):
@@ -106,7 +109,13 @@ def new_token(path: Path, role: Role, name: str) -> str:
     token = secrets.token_urlsafe(32)
     while token.startswith("-"):  # `--token -x` would be read as another option
         token = secrets.token_urlsafe(32)
-    line = f"{role} {name} {hashlib.sha256(token.encode()).hexdigest()}\n".encode()
+    return token, KnownToken(role, name, hashlib.sha256(token.encode()).digest())
+
+
+def new_token(path: Path, role: Role, name: str) -> str:
+    """Make a token, keep its hash, return it: the only time it can be seen."""
+    token, known = draw_token(role, name)
+    line = f"{role} {name} {known.digest.hex()}\n".encode()
     with locked(path.parent):
         lines = _lines(path)
         if lines and not lines[-1].endswith(b"\n"):  # written by hand: the new line must not run into the last one
@@ -126,11 +135,15 @@ def revoke_tokens(path: Path, name: str) -> int:
         tokens, _ = read_tokens(path)
         revoked = sum(token.name == name for token in tokens)
         if not revoked:
-            known = ", ".join(sorted({token.name for token in tokens})) or "none"
-            raise Invalid([f"NAME must be a token's, got {name!r}; there are: {known}"])
+            raise no_such_token(name, tokens)
         kept = [line for line in _lines(path) if not _is_token_named(line, name)]
         replace_file(path.resolve(), b"".join(kept))
     return revoked
+
+
+def no_such_token(name: str, tokens: list[KnownToken]) -> Invalid:
+    known = ", ".join(sorted({token.name for token in tokens})) or "none"
+    return Invalid([f"NAME must be a token's, got {name!r}; there are: {known}"])
 
 
 def _lines(path: Path) -> list[bytes]:

@@ -6,12 +6,12 @@ from random import Random
 import pytest
 
 from hubbub.collector.catalog import Catalog
-from hubbub.collector.http.tokens import new_token
 from hubbub.collector.intake import Intake
 from hubbub.collector.storage.backup import backup, restore
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.log import DiskFull
 from hubbub.collector.storage.store import Verdict
+from hubbub.collector.tokens import new_token
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.report import Batch

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from hubbub.collector.http.tokens import Tokens, new_token, read_tokens, revoke_tokens
 from hubbub.collector.operator_log import OperatorLog
+from hubbub.collector.tokens import Tokens, new_token, read_tokens, revoke_tokens
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.tally_files import fetch_tallies
 from tests.collector.kit import Collector, run_command
@@ -22,7 +22,7 @@ class Watched:
         self._stream = io.StringIO()
 
     def open(self):
-        return Tokens(self.path, OperatorLog(self._stream), lambda: self.now)
+        return Tokens(lambda: read_tokens(self.path), OperatorLog(self._stream), lambda: self.now)
 
     @property
     def notices(self):
@@ -89,7 +89,7 @@ def test_a_file_that_cannot_be_read_is_reported_once_and_changes_nothing(watched
 
 def test_a_new_token_never_looks_like_an_option(watched, monkeypatch):
     drawn = iter(["-abc", "--x", "a-b"])
-    monkeypatch.setattr("hubbub.collector.http.tokens.secrets.token_urlsafe", lambda size: next(drawn))
+    monkeypatch.setattr("hubbub.collector.tokens.secrets.token_urlsafe", lambda size: next(drawn))
     assert new_token(watched.path, "read", "somebody") == "a-b"
 
 

@@ -1,0 +1,117 @@
+"""The journal: batches that are durable and not yet in the counts. Read, and folded into the counts.
+
+A fold takes rows out of the journal and adds them to the counts in one transaction: a death anywhere leaves both as
+they were. One collector folds at a time, whichever comes first (`FOLD_LOCK`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from hubbub.collector.message_layout import Layout, Layouts, layout_of
+from hubbub.collector.postgres.cells_rows import read_cells, write_cells
+from hubbub.collector.postgres.session import Connection, one
+from hubbub.collector.postgres.shared import Shared, check_turn
+from hubbub.collector.storage.checked_rows import checksum
+from hubbub.collector.storage.counting import Cells, MetricEpoch
+from hubbub.collector.storage.kept_reports import shuffled
+from hubbub.collector.storage.log import Damaged
+from hubbub.collector.storage.stacking import add_to, stacked
+from hubbub.protocol.refusal import Refused
+from hubbub.protocol.wire import CRC, crc_of, message_end, unpack
+
+FOLD_LOCK = 0x68756262  # "hubb"; whoever changes counts has it
+_FOLD_BYTES = 32 << 20
+_TAKE_OUT = (
+    "with chosen as (select seq from "
+    "(select seq, sum(octet_length(body)) over (order by seq) as size from journal) as sizes "
+    "where size <= greatest(%s, (select octet_length(body) from journal order by seq limit 1))) "
+    "delete from journal using chosen where journal.seq = chosen.seq returning body"
+)
+
+Reports = tuple[str, int, bytes, bytes]
+
+
+class JournalReader:
+    """Reads batches out of rows of the journal. Remembers the layouts it has seen."""
+
+    def __init__(self) -> None:
+        self._layouts = Layouts()
+        self._turn = -1
+
+    def read(self, bodies: Iterable[bytes], shared: Shared) -> dict[Layout, list[bytes]]:
+        """Messages by layout. Raises `Damaged` if anything is not as it was written."""
+        if shared.turn != self._turn:
+            self._layouts.forget()  # a definition that was not known then may be now
+            self._turn = shared.turn
+        pending: dict[Layout, list[bytes]] = {}
+        for body in bodies:
+            at = 0
+            while at < len(body):
+                end = message_end(body, at)
+                message = body[at:end]
+                if message[CRC] != crc_of(message).to_bytes(4, "little"):
+                    raise Damaged("table journal: damaged, the checksum of a batch does not fit")
+                layout = self._layouts.find(message) or self._new_layout(message, shared)
+                pending.setdefault(layout, []).append(message)
+                at = end
+        return pending
+
+    def _new_layout(self, message: bytes, shared: Shared) -> Layout:
+        by_short_hash = {definition.short_hash: definition for definition in shared.definitions.values()}
+        try:
+            batch = unpack(message, by_short_hash, check=lambda block: None)  # its reports were checked when they came
+        except Refused as error:
+            raise Damaged(f"table journal: a batch cannot be read with the definitions there are: {error}") from None
+        layout = layout_of(batch, 0)
+        self._layouts.remember(message, layout)
+        return layout
+
+
+def fold(connection: Connection, reader: JournalReader, shared: Shared, wait: bool = False) -> bool:
+    """Add a part of the journal to the counts. False if there is nothing left, or if another collector does it now."""
+    with connection.transaction():
+        if not has_lock(connection, wait):
+            return False
+        bodies = [body for (body,) in connection.execute(_TAKE_OUT, (_FOLD_BYTES,), binary=True)]
+        if not bodies:
+            return False
+        check_turn(connection, shared)
+        changed: dict[MetricEpoch, Cells] = {}
+        kept: list[Reports] = []
+        columns = list(stacked(reader.read(bodies, shared)))
+        keys = {(column.metric.metric_hash, column.epoch) for column, _, _ in columns}
+        changed.update(read_cells(connection, "counts", keys, shared.definitions))
+        for column, cohorts, vectors in columns:
+            key = column.metric.metric_hash, column.epoch
+            add_to(changed.setdefault(key, Cells(column.metric)), column.level, cohorts, vectors)
+            if shared.terms[column.metric.metric_hash].keep_reports:
+                kept.append((*key, *shuffled(column.metric, cohorts.tobytes(), vectors.tobytes())))
+        write_cells(connection, "counts", changed)
+        for row in kept:
+            values = (*row, checksum("kept", row))
+            connection.execute("insert into kept values (%s, %s, %b, %b, %s)", values)
+    return True
+
+
+def has_lock(connection: Connection, wait: bool) -> bool:
+    """Whether this transaction may change counts; with `wait`, once it may."""
+    if wait:
+        connection.execute("select pg_advisory_xact_lock(%s)", (FOLD_LOCK,))
+        return True
+    (got,) = one(connection, "select pg_try_advisory_xact_lock(%s)", (FOLD_LOCK,))
+    return bool(got)
+
+
+def unfolded(
+    connection: Connection, reader: JournalReader, shared: Shared, wanted: Callable[[MetricEpoch], bool]
+) -> dict[MetricEpoch, Cells]:
+    """What the journal would add to the counts wanted."""
+    bodies = [body for (body,) in connection.execute("select body from journal", binary=True)]
+    check_turn(connection, shared)
+    found: dict[MetricEpoch, Cells] = {}
+    for column, cohorts, vectors in stacked(reader.read(bodies, shared)):
+        key = column.metric.metric_hash, column.epoch
+        if wanted(key):
+            add_to(found.setdefault(key, Cells(column.metric)), column.level, cohorts, vectors)
+    return found

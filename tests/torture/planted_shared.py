@@ -1,0 +1,55 @@
+"""Runs a collector on a shared store with a bug: `PLANTED_BUG=no-dedup python planted_shared.py collect ...`."""
+
+import os
+import sys
+import time
+
+from hubbub.collector.message_layout import Layout
+from hubbub.collector.postgres import taking
+from hubbub.command.main import main
+
+
+def no_dedup() -> None:
+    """Every id is a new one."""
+
+    class Fresh(taking.Uuids):
+        def __init__(self, values: bytes) -> None:
+            super().__init__(os.urandom(len(values)))
+
+    taking.Uuids = Fresh
+
+
+def two_transactions() -> None:
+    """First the ids, then the batches: a death in between loses what nobody will send again as new."""
+
+    def ask(connection, shared, arrivals):
+        new = sorted({arrival.layout.lot for arrival in arrivals} - shared.lots)
+        if new:
+            connection.execute("select open_lots(%s::int[])", (new,))
+            raise taking.Stale
+        before = {}
+        for number, arrival in enumerate(arrivals, 1):
+            record = arrival.id_record
+            row = (arrival.layout.lot, record[:16].hex(), taking._mark(record))
+            done = connection.execute("insert into ids values (%s, %s, %s) on conflict do nothing", row)
+            if not done.rowcount:
+                before[number] = taking._mark(record)
+        time.sleep(0.3)  # long enough that a kill falls here, on any machine
+        body = b"".join(arrival.message for number, arrival in enumerate(arrivals, 1) if number not in before)
+        if body:
+            connection.execute("insert into journal (body) values (%b)", (body,))
+        return before
+
+    taking._ask = ask
+
+
+def lot_from_the_clock() -> None:
+    """Each collector has a clock of its own."""
+    Layout.lot = property(lambda self: 4 * (int(time.time() // 86_400) + int(os.environ["PLANTED_SKEW"])))
+
+
+BUGS = {"no-dedup": no_dedup, "two-transactions": two_transactions, "lot-from-the-clock": lot_from_the_clock}
+
+if __name__ == "__main__":
+    BUGS[os.environ["PLANTED_BUG"]]()
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""Two collectors on one PostgreSQL, tormented under load: what the oracle says in the end must be nothing.
+
+Between collectors and database stands a proxy that can do the worst: pass a statement on, wait until it is committed,
+and cut both sides before the answer. Nobody then knows whether the batches are stored.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+from hubbub.collector.postgres.administration import create_store
+from tests.collector import kit
+from tests.collector.kit import Collector
+from tests.postgres_server import Server
+from tests.torture.oracle import FLAGS, Oracle
+
+_BATCHES = b"HUBB"  # how every batch begins: a statement that has one takes batches
+
+
+class Proxy:
+    """Passes everything on between collectors and the database, until it is told to cut."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._armed = threading.Event()
+        self.cuts = 0
+        self._ended = False
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def cut_an_answer(self) -> None:
+        """The next batches are stored, and nobody is told. Returns when that has been done."""
+        before, deadline = self.cuts, time.monotonic() + 60
+        self._armed.set()
+        while self.cuts == before:
+            assert time.monotonic() < deadline, "no batches came for a minute"
+            time.sleep(0.005)
+
+    def close(self) -> None:
+        self._ended = True
+        self._listener.close()
+        with suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+
+    def _accept(self) -> None:
+        while not self._ended:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._pass_on, args=[near], daemon=True).start()
+
+    def _pass_on(self, near: socket.socket) -> None:
+        with near, suppress(OSError), socket.create_connection(("127.0.0.1", self._target), 5) as far:
+            for sock in (near, far):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with selectors.DefaultSelector() as selector:
+                selector.register(near, selectors.EVENT_READ, far)
+                selector.register(far, selectors.EVENT_READ, near)
+                doomed = False
+                while True:
+                    for key, _ in selector.select():
+                        data = key.fileobj.recv(1 << 16)  # type: ignore[union-attr]
+                        if not data:
+                            return
+                        if key.fileobj is near and _BATCHES in data and self._armed.is_set():
+                            self._armed.clear()
+                            doomed = True
+                        if doomed and key.fileobj is far:  # the server answers: it has committed
+                            self.cuts += 1
+                            return
+                        key.data.sendall(data)
+
+
+class Torment:
+    """The collectors, the database, and what can happen to them."""
+
+    def __init__(
+        self, folder: Path, template: Path, seed: int, launch: Path | None, envs: list[dict[str, str]] | None
+    ) -> None:
+        self.random = Random(seed)
+        self.oracle = Oracle(senders=16, seed=seed)
+        self.server = Server().make(template).start()
+        self.proxy = Proxy(self.server.port)
+        address = self.server.new_database()
+        token = create_store(address, None)
+        self._options = [{} if launch is None else {"launch": launch, "env": env} for env in envs or [{}, {}]]
+        self._address = address.replace(f":{self.server.port}/", f":{self.proxy.port}/")
+        self._folders = [folder / "a", folder / "b"]
+        for place in self._folders:
+            place.mkdir()
+            (place / "token").write_text(token)
+            (place / "store").write_text(self._address)
+        self.collectors = [self._start(number) for number in range(2)]
+        self._set_ports()
+        self.counts: dict[str, int] = {}
+
+    def _start(self, number: int) -> Collector:
+        kit.new_store = lambda: (self._address, "")
+        try:
+            return Collector(self._folders[number], *FLAGS, **self._options[number])
+        finally:
+            kit.new_store = None
+
+    def _set_ports(self) -> None:
+        self.oracle.ports = tuple(collector.port for collector in self.collectors)
+
+    def event(self) -> None:
+        """One thing goes wrong, after another batch was stored: before that, nothing would be tested."""
+        self.oracle.wait_for_another()
+        time.sleep(self.random.uniform(0.02, 0.2))
+        chosen = self.random.choices(
+            [self.kill_collector, self.cut, self.end_backends, self.crash_backend, self.stop_server, self.kill_server],
+            weights=[4, 6, 3, 1, 1, 1],
+        )[0]
+        chosen()
+        self.counts[chosen.__name__] = self.counts.get(chosen.__name__, 0) + 1
+
+    def kill_collector(self) -> None:
+        number = self.random.randrange(2)
+        self.collectors[number].stop(signal.SIGKILL)
+        self.collectors[number] = self._start(number)
+        self._set_ports()
+
+    def cut(self) -> None:
+        self.proxy.cut_an_answer()
+
+    def end_backends(self) -> None:
+        self.server.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hubbub'")
+
+    def crash_backend(self) -> None:
+        """kill -9 of one backend: the server ends all others and recovers."""
+        rows = self.server.sql("select pid from pg_stat_activity where application_name = 'hubbub'")
+        with suppress(ProcessLookupError):
+            os.kill(self.random.choice(rows)[0], signal.SIGKILL)
+        time.sleep(0.1)  # else the server may seem ready because it has not noticed
+        self.server.wait_until_ready()
+
+    def stop_server(self) -> None:
+        self.server.stop(signal.SIGQUIT)
+        self.server.start()
+
+    def kill_server(self) -> None:
+        self.server.stop(signal.SIGKILL)
+        self.server.start()
+
+    def end(self) -> list[str]:
+        """Let everything be acknowledged; what is wrong with the counts, as any of the collectors shows them."""
+        self.oracle.finish()
+        return self.oracle.verdict(self.random.choice(self.collectors))
+
+    def close(self) -> None:
+        self.oracle.finish(give_up=True)
+        for collector in self.collectors:
+            collector.stop(signal.SIGKILL)
+        self.proxy.close()
+        self.server.remove()
+
+
+def torment(
+    folder: Path,
+    template: Path,
+    events: int,
+    seed: int,
+    launch: Path | None = None,
+    envs: list[dict[str, str]] | None = None,
+    what: Callable[[Torment], None] = Torment.event,
+) -> tuple[list[str], Torment]:
+    """So many events under load; what the oracle says in the end."""
+    torn = Torment(folder, template, seed, launch, envs)
+    try:
+        torn.oracle.start()
+        for _ in range(events):
+            what(torn)
+        return torn.end(), torn
+    finally:
+        torn.close()

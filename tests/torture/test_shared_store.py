@@ -1,0 +1,57 @@
+"""Two collectors on one PostgreSQL lose nothing they acknowledged and count nothing twice, whatever dies and when.
+
+Collectors and servers are killed, connections are cut between a commit and its answer, every retry goes to any of the
+two. And an oracle is only worth something if it can say no: three bugs are planted.
+"""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.torture.shared import Torment, torment
+
+PLANTED = Path(__file__).with_name("planted_shared.py")
+
+
+def test_12_deaths_and_cuts_lose_nothing_and_count_nothing_twice(tmp_path, postgres_template):
+    problems, torn = torment(tmp_path, postgres_template, events=12, seed=1)
+    assert problems == []
+    assert torn.proxy.cuts > 0 < torn.counts["kill_collector"]
+    assert torn.oracle.answers["duplicate"] > 0
+
+
+def cut_under_load(torn: Torment) -> None:
+    torn.oracle.wait_for_another()
+    torn.cut()
+
+
+def kill_under_load(torn: Torment) -> None:
+    """While the next group is on its way, which takes a third of a second with this bug."""
+    torn.oracle.wait_for_another()
+    time.sleep(0.1)
+    torn.kill_collector()
+
+
+@pytest.mark.parametrize(
+    ("bug", "what", "skews"),
+    [
+        ("no-dedup", cut_under_load, (0, 0)),
+        ("two-transactions", kill_under_load, (0, 0)),
+        ("lot-from-the-clock", cut_under_load, (0, 1)),
+    ],
+)
+def test_the_oracle_notices(bug, what, skews, tmp_path, postgres_template):
+    envs = [{"PLANTED_BUG": bug, "PLANTED_SKEW": str(skew)} for skew in skews]
+    problems, _ = torment(tmp_path, postgres_template, events=2, seed=2, launch=PLANTED, envs=envs, what=what)
+    assert any("counted" in problem for problem in problems), problems
+
+
+@pytest.mark.proof
+def test_200_deaths_and_cuts_lose_nothing_and_count_nothing_twice(tmp_path, postgres_template, figure):
+    problems, torn = torment(tmp_path, postgres_template, events=200, seed=3)
+    assert problems == []
+    done = ", ".join(f"{name} {number}" for name, number in sorted(torn.counts.items()))
+    batches = len(torn.oracle.batches)
+    assert batches >= 20_000
+    figure("two collectors, one PostgreSQL", f"200 events ({done}), {batches} batches, none lost, none counted twice")
