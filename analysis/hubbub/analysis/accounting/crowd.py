@@ -18,6 +18,7 @@ from hubbub.protocol.channel import BitChannel, Channel, KaryChannel
 _TAIL = 1e-16
 _BANDS = 48
 _FINENESS = 16
+_MOST_PAIRS = 3_000_000
 
 Both = tuple[PrivacyLoss, PrivacyLoss]
 """The privacy loss of the one answer against the other, and of the other against the one."""
@@ -25,21 +26,25 @@ Both = tuple[PrivacyLoss, PrivacyLoss]
 
 def crowd_loss(channel: Channel, others: int) -> Both | None:
     """What the counts of one release tell about which of two answers one report had, beside so many others: of a bit
-    channel about one bit, of a k-ary one about two categories. None where the channel leaves no blanket."""
+    channel about one bit, of a k-ary one about two categories. None where the channel leaves no blanket, or is
+    of another sort."""
     high, low = (float(p) for p in channel.probabilities)
     match channel:
         case BitChannel():
             blanket = min(high, low) + min(1 - high, 1 - low)
             if not blanket > 0 or low == 0 or high == 1:
                 return None
-            laws = [_bit_laws(high, low, min(high, low) / blanket, coins) for coins, _ in _bands(others, blanket)]
+            bands, odds = _bands(others, blanket, _BANDS), min(high, low) / blanket
+            return _mixture([_bit_laws(high, low, odds, coins) for coins, _ in bands], [w for _, w in bands])
         case KaryChannel(categories=categories):
             if low == 0:
                 return None
             blanket = low * categories
-            laws = [_kary_laws(high, low, categories, coins) for coins, _ in _bands(others, blanket, _BANDS // 8)]
-            return _mixture(laws, [w for _, w in _bands(others, blanket, _BANDS // 8)])
-    return _mixture(laws, [weight for _, weight in _bands(others, blanket)])
+            # Outcomes are pairs of counts here: as many bands as memory likes.
+            most = max(1, min(_BANDS, _MOST_PAIRS // (len(_support(others, 1 / categories)) + 1) ** 2))
+            bands = _bands(others, blanket, most)
+            return _mixture([_kary_laws(high, low, categories, coins) for coins, _ in bands], [w for _, w in bands])
+    return None
 
 
 def fewest(installs: int, groups: int, chance: float) -> int:
@@ -49,7 +54,7 @@ def fewest(installs: int, groups: int, chance: float) -> int:
     return max(0, int(stats.binom.ppf(chance, installs - 1, 1 / groups)) - 1)
 
 
-def _bands(others: int, blanket: float, most: int = _BANDS) -> list[tuple[int, float]]:
+def _bands(others: int, blanket: float, most: int) -> list[tuple[int, float]]:
     """The law of how many coins there are, in bands; each stands at its lower end, for fewer coins hide less."""
     low = int(stats.binom.ppf(_TAIL, others, blanket)) if others else 0
     high = int(stats.binom.isf(_TAIL, others, blanket)) if others else 0
