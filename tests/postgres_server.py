@@ -55,10 +55,12 @@ def need_binaries() -> Path:
 class Server:
     """One server. `port` stays the same over restarts."""
 
-    def __init__(self, settings: str = "") -> None:
+    def __init__(self, settings: str = "", in_memory: bool = True) -> None:
         self._binaries = need_binaries()
         # Not below tmp_path, which only root may enter; in memory if there is room, for syncs are not what is tested.
-        self.folder = Path(tempfile.mkdtemp(prefix="hubbub-pg-", dir=MEMORY if _has_room(MEMORY) else None))
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="hubbub-pg-", dir=MEMORY if in_memory and _has_room(MEMORY) else None)
+        )
         self.data = self.folder / "data"
         self._as = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
         if self._as:
