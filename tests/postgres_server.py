@@ -146,6 +146,18 @@ class Server:
                 continue
         return False
 
+    def standby(self) -> Server:
+        """Another server that follows this one."""
+        other = Server()
+        source = f"host=127.0.0.1 port={self.port} user=owner"
+        other.run("pg_basebackup", "-D", other.data, "-d", source, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+        with (other.data / "postgresql.conf").open("a") as file:
+            file.write(f"port = {other.port}\n")
+        return other
+
+    def promote(self) -> None:
+        self.run("pg_ctl", "promote", "-D", self.data, "-w")
+
     def url(self, database: str, user: str = "owner", port: int | None = None) -> str:
         return f"postgresql://{user}@127.0.0.1:{port or self.port}/{database}"
 
