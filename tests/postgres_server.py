@@ -55,10 +55,12 @@ def need_binaries() -> Path:
 class Server:
     """One server. `port` stays the same over restarts."""
 
-    def __init__(self, settings: str = "") -> None:
+    def __init__(self, settings: str = "", in_memory: bool = True) -> None:
         self._binaries = need_binaries()
         # Not below tmp_path, which only root may enter; in memory if there is room, for syncs are not what is tested.
-        self.folder = Path(tempfile.mkdtemp(prefix="hubbub-pg-", dir=MEMORY if _has_room(MEMORY) else None))
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="hubbub-pg-", dir=MEMORY if in_memory and _has_room(MEMORY) else None)
+        )
         self.data = self.folder / "data"
         self._as = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
         if self._as:
@@ -143,6 +145,18 @@ class Server:
             except OSError:
                 continue
         return False
+
+    def standby(self) -> Server:
+        """Another server that follows this one."""
+        other = Server()
+        source = f"host=127.0.0.1 port={self.port} user=owner"
+        other.run("pg_basebackup", "-D", other.data, "-d", source, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+        with (other.data / "postgresql.conf").open("a") as file:
+            file.write(f"port = {other.port}\n")
+        return other
+
+    def promote(self) -> None:
+        self.run("pg_ctl", "promote", "-D", self.data, "-w")
 
     def url(self, database: str, user: str = "owner", port: int | None = None) -> str:
         return f"postgresql://{user}@127.0.0.1:{port or self.port}/{database}"

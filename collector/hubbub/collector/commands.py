@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 from hubbub.collector.operator_log import OperatorLog
@@ -15,6 +16,7 @@ from hubbub.collector.start_check import check_start
 from hubbub.collector.storage.backup import backup, count_reports, restore
 from hubbub.collector.storage.repair import repair
 from hubbub.collector.tokens import ROLES
+from hubbub.collector.workers import Workers
 from hubbub.protocol.invalid import Invalid, plural
 
 
@@ -47,13 +49,13 @@ def run_collect(arguments: Namespace) -> int:
     if arguments.check:
         print("\n".join(check_start(settings)))
         return 0
-    return serve(
-        settings,
-        say=_print_now,
-        accept_clock=arguments.accept_clock,
-        on_terminal=sys.stdout.isatty(),
-        reread=read,
-    )
+
+    def collect(settings: Settings, say: Callable[[str], None]) -> int:
+        return serve(settings, say, accept_clock=arguments.accept_clock, on_terminal=sys.stdout.isatty(), reread=read)
+
+    if settings.workers > 1:
+        return Workers(settings, collect, _print_now).run()
+    return collect(settings, _print_now)
 
 
 def _print_now(line: str) -> None:

@@ -230,7 +230,8 @@ async def _listen(
     server = QuickServer(app.answer_known, *ordinary) if settings.known_headers else Server(*ordinary)
     runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
-    site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context, backlog=1024)
+    shared_port = settings.workers > 1 or None
+    site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context, backlog=1024, reuse_port=shared_port)
     await site.start()
     port: int = runner.addresses[0][1]
     return runner, port

@@ -33,6 +33,9 @@ class Settings:
             "help": "embedded: in the data folder; or the postgresql:// address of a store that collectors share"
         },
     )
+    workers: int = field(
+        default=1, metadata={"help": "processes that listen on the port together; more than 1 needs a shared store"}
+    )
     older_metrics: Path | None = field(
         default=None, metadata={"help": "a folder of earlier metrics.toml files that are still counted"}
     )
@@ -82,6 +85,11 @@ class Settings:
     def _broken_rules(self) -> Iterator[str]:
         if self.store != "embedded" and not self.store.startswith(("postgresql://", "postgres://", "service=")):
             yield f"store must be embedded, a postgresql:// address or service=NAME, got {self.store!r}"
+        if not 1 <= self.workers <= 256:
+            yield f"workers must be in [1, 256], got {self.workers}"
+        elif self.workers > 1 and self.store == "embedded":
+            words = "workers must be 1 with the embedded store, which is one process's own"
+            yield f"{words}, got {self.workers}; see --store"
         if not 0 <= self.port <= 65_535:
             yield f"port must be in [0, 65535], got {self.port}"
         if (self.tls_certificate is None) != (self.tls_key is None):
