@@ -87,6 +87,15 @@ def test_a_clear_answer_is_moved_as_far_as_its_prior_is_steep() -> None:
     assert found == pytest.approx(brute, abs=0.02 * std_error)
 
 
+@pytest.mark.parametrize("std_error", [0.005, 0.01, 0.02])
+def test_where_two_answers_have_everything_the_others_share_a_tenth_of_what_noise_could_hide(std_error: float) -> None:
+    """Estimates of the others add up to nothing, with an error of sqrt(18) standard errors: little is left for them."""
+    noise = np.random.default_rng(5).standard_normal(18) * std_error
+    x = np.concatenate([[0.6, 0.4], noise - noise.mean()])
+    left = learnt_shares(x, np.full(20, std_error**2), total=None)[2:].sum()
+    assert left == pytest.approx(0.1 * std_error * np.sqrt(20), rel=0.15)
+
+
 def errors(shape: str, size: int, std_error: float, populations: int) -> np.ndarray:
     """Squared errors of learnt guesses and of those that a nonparametric mixture shrinks, on the same estimates."""
     rng = np.random.default_rng([7, size, *shape.encode()])
