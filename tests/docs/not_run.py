@@ -41,7 +41,6 @@ NOT_RUN = [
     *_because(
         "needs a PostgreSQL server; tests/collector/postgres runs each",
         r"hubbub .*--store (postgresql:|service=|URL)",
-        r"pg_dump\b",
         r"initdb\b",
     ),
     *_because("it would open an editor in a browser", r"jupyter\b"),
