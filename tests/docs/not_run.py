@@ -41,7 +41,6 @@ NOT_RUN = [
     *_because(
         "needs a PostgreSQL server; tests/collector/postgres runs each",
         r"hubbub .*--store (postgresql:|service=|URL)",
-        r"initdb\b",
     ),
     *_because("it would open an editor in a browser", r"jupyter\b"),
     *_because("minutes; it has tests of its own", r"make (bench|mutants|pictures)\b", r"hubbub experiments (?!--list)"),
