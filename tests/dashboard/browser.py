@@ -25,7 +25,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-expect.set_options(timeout=30_000)  # a limit for what never comes, not a claim about time
+expect.set_options(timeout=120_000)  # a limit for what never comes, not a claim about time
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 

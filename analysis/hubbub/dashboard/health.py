@@ -24,6 +24,7 @@ WHY_REFUSED = {
     "storage-full": "the disk is nearly full",
     "too-many-ids": "as many batches of open epochs as the collector may remember; raise its --max-ids",
     "clock-not-believed": "the collector's clock jumped; see its log, and `hubbub clock accept`",
+    "store-unreachable": "the database that collectors share cannot be reached, or is too busy",
     "too-many-reads": "large downloads are made two at a time, and this one waited too long",
     "draining": "the collector was stopping",
     "internal": "an error of the collector itself; its log says where",
