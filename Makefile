@@ -31,9 +31,9 @@ help:
 	$(info $(HELP))
 	@:
 
-# Tests that share something costly share a file, and a file stays with one worker.
+# Tests that share something costly share a file, and a file stays with one worker; tests/conftest.py orders them.
 test: environment
-	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder $(PYTEST_OPTIONS)
 
 demo: environment
 	@$(BIN)/hubbub demo --once --no-browser

@@ -27,6 +27,26 @@ ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".proof"
 SOURCES = ("pyproject.toml", "client", "collector", "analysis", "simulations", "tests")
 FIGURE = "figure"
+LONG_FILES = [
+    "quality/test_tools",
+    "docs/test_pages",
+    "simulations/audit/test_audit",
+    "simulations/experiments/test_experiments",
+    "simulations/simulate/test_ways",
+    "torture/test_kills",
+    "packaging/test_environment",
+    "simulations/demo/test_demo",
+    "dashboard/test_browser",
+    "dashboard/test_aloud",
+    "analysis/test_decoding",
+    "client/test_processes",
+    "docs/test_site",
+    "test_five_minutes",
+    "torture/test_fuzz",
+    "docs/test_notebook",
+    "quality/test_proofs",
+]
+"""Handed out first, in this order: a file stays with one worker, and nobody should begin a minute's work at the end."""
 
 # Where several processes test at once they have the cores already: threads of the linear algebra that wait for one
 # another beside them cost twice as much again. Set before anything imports numpy; a proof has the machine to itself.
@@ -79,12 +99,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=_turn)  # stable: within a file, and among all others, the order stays
     asked = "proof" in config.option.markexpr
     passed = _passed() if asked and config.option.resume else {}
     left_out = [item for item in items if item.get_closest_marker("proof") and (not asked or item.nodeid in passed)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def _turn(item: pytest.Item) -> int:
+    path = item.path.as_posix()
+    return next((turn for turn, name in enumerate(LONG_FILES) if path.endswith(f"/tests/{name}.py")), len(LONG_FILES))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -37,8 +37,7 @@ def among_covered(name: str, estimand: str, populations: int) -> np.ndarray:
     return np.array(held)
 
 
-@pytest.mark.parametrize("estimand", ESTIMANDS)
-@pytest.mark.parametrize("name", AMONG)
+@pytest.mark.parametrize(("name", "estimand"), [*zip(AMONG, ESTIMANDS, strict=True)])
 def test_shares_among_those_who_answered_cover_with_little_noise(name: str, estimand: str) -> None:
     """With the variance at the estimate instead of the ratio tested, .56 of the choices' intervals for a population
     held it, and .80 of the histogram's. One row of each population is judged; covering more often is allowed, because

@@ -30,11 +30,11 @@ from hubbub.protocol.bloom import string_mask
 
 DAY = 86_400
 LIMITS = {
-    "report_memo_known_us": 15.0,
+    "report_memo_known_us": 10.0,
     "report_memo_new_us": 40.0,
     "record_median_us": 200.0,
     "import_ratio": 2.0,
-    "start_ratio": 2.2,
+    "start_ratio": 2.1,
 }
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "metrics.toml"
 

@@ -126,9 +126,10 @@ def test_the_label_of_a_new_release_counts_what_earlier_ones_have_set_aside(inst
     for asked in ((page,), (page, theme)):
         client = install.agreed(registry(*asked))
         client.close()
-    new = registry(size)
-    before = control.set_aside_before(State(str(install.directory)), new)
+    new, state = registry(size), State(str(install.directory))
+    before = control.set_aside_before(state, new)
     assert 12 - Fraction(4, MICRO) <= before <= 12  # the ledger counts each of four slots in whole millionths, down
-    assert control.set_aside_before(State(str(install.directory)), registry(theme, page)) == 0
+    assert control.set_aside_before(state, registry(theme, page)) == 0
+    state.close()
     told = " ".join(words(new, before).split())
     assert "With them, everything comes to at most practically 100 % sure (epsilon 18)." in told

@@ -303,6 +303,17 @@ def test_peek_shows_mask_memo_and_three_reports(toml: Path, name: str, value: st
     assert "this is all that leaves" in words
 
 
+def test_peek_shows_one_report_of_what_is_asked_once(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.toml"
+    path.write_text(source(metric("a_choice", "choice", every="once")))
+    told = json.loads(hubbub("peek", "a_choice", "green", "--metrics", path, "--json").stdout)
+    assert set(told) == {"metric", "cohort", "memo_kept", "mask", "memo", "report"}
+    words = hubbub("peek", "a_choice", "green", "--metrics", path).stdout
+    assert words.endswith(
+        "One report in the life of an install: this is all that leaves. It tells at most epsilon 1.\n"
+    )
+
+
 def test_peek_at_an_install_shows_its_own_cohort_and_memo(lived: Install) -> None:
     """The same memo each time, for the answer it has given; for another answer, none is kept."""
     before = (lived.directory / "state.db").read_bytes()

@@ -114,6 +114,21 @@ def test_the_moment_of_a_retry_is_drawn_from_a_whole_hour_so_the_file_tells_no_t
     assert {int(2 * (moment % HOUR) / HOUR) for moment in found} == {0, 1}
 
 
+def test_the_longest_pause_is_kept_and_a_longer_one_comes_from_a_clock_that_was_set_back(tmp_path: Path) -> None:
+    """A day that the server asked for, the rest of an hour, and the latest moment of the next."""
+    state, now = State(tmp_path), 600_000 * HOUR + 1.0
+    with state.transaction() as db:
+        message = outbox.Message(bytes(16), "day", 20_000, 1, b"body")
+        outbox.back_off(db, message, now, lambda *_: b"\xff" * 16, retry_after=1e9)
+        until = read_facts(db).retry_at
+        assert until - now == pytest.approx(DAY + 2 * HOUR, abs=2)
+        outbox.prune(db, now)
+        assert read_facts(db).retry_at == until
+        outbox.prune(db, now - 60)
+        assert read_facts(db).retry_at == 0
+    state.close()
+
+
 def test_the_pause_holds_for_later_runs(install: Install) -> None:
     client = install.with_message(timing=at_the(0.5))
     install.server.answer = lambda body: Answer(500)

@@ -8,12 +8,14 @@ import pytest
 
 from hubbub.client.respond import (
     RandomDraws,
+    carry_category,
     draw_bits,
     draw_memo,
     instantaneous_response,
     permanent_response,
     respond,
 )
+from hubbub.protocol.channel import UNITS
 from hubbub.protocol.registry import Registry
 from tests.client.registries import metric, registry
 
@@ -63,3 +65,10 @@ def test_a_memo_that_is_given_is_not_drawn_again() -> None:
     counted = Counted(1)
     assert respond(ASKS["page"], 1, 0, counted, memo=5).memo == 5
     assert counted.sizes == [24 * 9]
+
+
+def test_a_category_is_chosen_by_where_a_number_lies_and_none_lies_beyond_the_last() -> None:
+    """Three categories, the middle one sent: numbers below 10 name the first, below 20 the last, all others it."""
+    units = (UNITS - 20, 10)
+    found = {number: carry_category(0b010, 3, units, number) for number in (0, 9, 10, 19, 20, 21, UNITS - 1)}
+    assert found == {0: 0b001, 9: 0b001, 10: 0b100, 19: 0b100, 20: 0b010, 21: 0b010, UNITS - 1: 0b010}

@@ -67,8 +67,10 @@ def test_clients_of_one_state_registry_and_endpoint_share_one_timer(install: Ins
     assert one._timer is two._timer is not other._timer
     assert len(threads()) == 2
     other.close()
+    assert set(two._timer.owners()) == {one, two}
     one.close()
     one.close()
+    assert two._timer.owners() == [two]
     assert len(threads()) == 1
     two.close()
     assert threads() == []
@@ -107,6 +109,13 @@ def test_the_thread_repeats_steps_until_the_state_is_no_longer_busy(install: Ins
     assert client.mode == "on" or looked.wait(30)
     client.record("dark_theme", True)
     assert client.status().counts["made"] == 1
+
+
+def test_a_flush_that_meets_a_busy_state_says_that_something_is_left(install: Install) -> None:
+    client = install.with_message()
+    with holding_the_state(install.directory / "state.db"):
+        assert client.flush(0.1) is False
+    assert client.flush(30) is True
 
 
 def test_the_thread_ends_when_another_process_takes_the_yes_back(install: Install) -> None:

@@ -16,11 +16,12 @@ from hubbub.client.identity import Identity
 from hubbub.client.memos import Memo, _fingerprint
 from hubbub.client.respond import permanent_response
 from hubbub.protocol.epsilon import log_above
-from tests.client.transcripts import Epoch, law_of, worst_odds
+from tests.client.transcripts import DAY, Epoch, law_of, worst_odds
 from tests.registry_head import head
 
 HEAD = head("t", 1000)
-TERMS = 'why = "w"\nowner = "o"\nexpires = 2099-01-01\nevery = "day"\n'
+DAILY = 'every = "day"\n'
+TERMS = f'why = "w"\nowner = "o"\nexpires = 2099-01-01\n{DAILY}'
 NOISY = "epsilon_one_report = 1.0\nepsilon_permanent = 2.0\n"
 CLEAR = "epsilon_one_report = 2.0\nepsilon_permanent = 2.0\n"  # reports show the memo itself: the bound is reached
 
@@ -190,6 +191,16 @@ def choice_laws(noise: str, epochs: int, max_values: int) -> tuple[Registry, dic
 def test_answers_beyond_the_last_slot_repeat_old_ones_and_cost_nothing() -> None:
     reg, laws = choice_laws(CLEAR, epochs=3, max_values=1)
     assert worst_odds(laws, same_pattern) == bound(reg, "language", 1)
+
+
+def test_a_subset_that_is_sent_once_tells_its_epsilon_whatever_comes_later() -> None:
+    """Every subset of five categories, from `record` to the wire, over two months: exactly the odds of the channel."""
+    keys = 'kind = "choice"\nevery = "once"\nchoices = ["a", "b", "c", "d"]\n' + CLEAR.replace("2.0", "0.5")
+    reg = Registry.parse(HEAD + f"[metrics.editor]\n{TERMS.replace(DAILY, '')}{keys}")
+    assert reg["editor"].weight == 2
+    laws = {h: law_of([reg], as_epochs("editor", h), span=31 * DAY) for h in histories(["a", "c", None], 2)}
+    assert {len(law) for law in laws.values()} == {10}, "there is one message, and as many as there are subsets"
+    assert worst_odds(laws, any_two) == bound(reg, "editor", 1)
 
 
 def redefined() -> tuple[Registry, Registry]:

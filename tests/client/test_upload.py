@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Client
-from hubbub.client.upload import Verdict, post, read_answer
+from hubbub.client.upload import Verdict, is_this_machine, post, read_answer
 from hubbub.protocol.refusal import LATER, STATUS
 from hubbub.protocol.wire import MEDIA_TYPE
 from tests.client.answering_server import HANG, RESET, Answer, AnsweringServer, problem, stored
@@ -60,6 +60,23 @@ def test_the_endpoint_is_a_base_url(install: Install, path: str) -> None:
 )
 def test_an_endpoint_is_https_or_on_this_machine(install: Install, endpoint: str) -> None:
     assert install.client(endpoint=endpoint).endpoint == endpoint
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "here"),
+    [
+        ("https://localhost/base", True),
+        ("http://127.8.9.10:80/", True),
+        ("http://[::1]:8000", True),
+        ("https://127.0.0.1.example.org", False),
+        ("https://localhost.example.org", False),
+        ("https://10.0.0.1", False),
+        ("https://127.1.1", False),
+        ("https://[2001:db8::1]", False),
+    ],
+)
+def test_only_loopback_addresses_are_this_machine(endpoint: str, here: bool) -> None:
+    assert is_this_machine(endpoint) is here
 
 
 @pytest.mark.parametrize(

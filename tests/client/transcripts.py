@@ -16,7 +16,7 @@ from typing import Any
 
 from hubbub.client import Answer, Client, Registry
 from hubbub.client.respond import carry_bits
-from hubbub.protocol.channel import PRECISION, UNITS, Units
+from hubbub.protocol.channel import PRECISION, UNITS, SubsetChannel, Units
 from tests.client.answering_server import stored
 
 DAY = 86_400
@@ -77,6 +77,10 @@ class EveryDraw:
         choice = self._choose([Fraction(truth, UNITS)] + [Fraction(other, UNITS)] * (width - 1))
         return UNITS - 1 if choice == 0 else other * (choice - 1)
 
+    def subset(self, channel: SubsetChannel, sent: int) -> int:
+        ranges = [channel.held] * channel.with_sent + [channel.other] * channel.without_sent
+        return sum(ranges[: self._choose([Fraction(size, channel.units) for size in ranges])])
+
     def of_a_memo(self, random: Callable[[int], bytes]) -> EveryDraw:
         return self  # every outcome, whatever the key would make of it
 
@@ -94,19 +98,23 @@ class EveryDraw:
 
 
 def law_of(
-    registries: Iterable[Registry], history: list[Epoch], keys: Iterable[bytes] = (bytes(32),), restart: bool = False
+    registries: Iterable[Registry],
+    history: list[Epoch],
+    keys: Iterable[bytes] = (bytes(32),),
+    restart: bool = False,
+    span: int = DAY,
 ) -> Law:
     """The exact distribution of the messages that this history makes an install send.
 
     `registries` gives the one in force in each epoch (the last one stays). `keys` are equally likely. With `restart`
-    the app is closed and opened again before each epoch.
+    the app is closed and opened again before each epoch. Records are `span` seconds apart.
     """
     law: Counter[tuple[bytes, ...]] = Counter()
     keys = list(keys)
     for key in keys:
         draws = EveryDraw(key)
         while True:
-            transcript = _run(list(registries), history, draws, restart)
+            transcript = _run(list(registries), history, draws, restart, span)
             law[transcript] += draws.weight / len(keys)
             if not draws.advance():
                 break
@@ -114,7 +122,9 @@ def law_of(
     return dict(law)
 
 
-def _run(registries: list[Registry], history: list[Epoch], draws: EveryDraw, restart: bool) -> tuple[bytes, ...]:
+def _run(
+    registries: list[Registry], history: list[Epoch], draws: EveryDraw, restart: bool, span: int
+) -> tuple[bytes, ...]:
     now = float(START)
     sent: list[bytes] = []
 
@@ -140,7 +150,7 @@ def _run(registries: list[Registry], history: list[Epoch], draws: EveryDraw, res
         client = start(registries[0])
         client.consent(True)
         for number, epoch in enumerate(history):
-            now += DAY
+            now += span
             registry = registries[min(number, len(registries) - 1)]
             if restart or registry is not client.registry:
                 client.close()
@@ -149,7 +159,7 @@ def _run(registries: list[Registry], history: list[Epoch], draws: EveryDraw, res
             for name, value in epoch.items():
                 client.record(name, value)
             client.flush()
-        now += DAY
+        now += span
         client.flush()
         client.close()
     return tuple(sent)

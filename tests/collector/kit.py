@@ -49,7 +49,10 @@ REGISTRY = Registry.parse(REGISTRY_TOML)
 def random_report(metric: Metric, epoch: int, random: Random) -> Report:
     cohort = random.randrange(metric.shape.num_cohorts)
     width = metric.shape.width(cohort)
-    bits = 1 << random.randrange(width) if metric.one_hot else random.getrandbits(width)
+    if metric.weight is None:
+        bits = random.getrandbits(width)
+    else:
+        bits = sum(1 << place for place in random.sample(range(width), metric.weight))
     return Report(metric, epoch, cohort, bits)
 
 

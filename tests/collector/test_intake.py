@@ -17,6 +17,7 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import Batch, Report
 from hubbub.protocol.wire import MEDIA_TYPE, MEDIA_TYPE_JSON, pack, to_json, unpack
 from tests.collector.kit import REGISTRY, REGISTRY_TOML, random_batch, random_report
+from tests.registry_head import head
 
 NOW = 1_795_000_000.0
 CATALOG = Catalog(REGISTRY)
@@ -37,6 +38,32 @@ def refusal(take, *arguments) -> str | None:
     except Refused as refused:
         return str(refused)
     return None
+
+
+def asked_once(size: int) -> str:
+    choices = [f"c{i}" for i in range(size)]
+    return (
+        f'[metrics.of_{size}]\nkind = "choice"\nevery = "once"\nchoices = {choices}\nabsent = "c0"\n'
+        'epsilon_one_report = 1\nepsilon_permanent = 1\nwhy = "w"\nowner = "o"\nexpires = 2099-01-01\n'
+    )
+
+
+@pytest.mark.parametrize("reports", [1, 60, 500])
+def test_a_subset_with_another_number_of_bits_is_refused_in_words(reports):
+    """One at a time or in bulk, in one byte or in two; and the quick way in agrees with unpack."""
+    registry, random = Registry.parse(head("org.example.once", 10) + asked_once(8) + asked_once(12)), Random(reports)
+    catalog = Catalog(registry)
+    taking = Intake(catalog, lambda: NOW, {})
+    for metric in registry:
+        good = pack(random_batch(random, [metric], NOW, reports))
+        for _ in range(2):  # the second time the message's layout is known
+            assert refusal(taking.read, good, MEDIA_TYPE, True) is None
+        for vector in (0, 1, (1 << metric.weight - 1) - 1, (2 << metric.weight) - 1):
+            size = metric.vector_bytes(0)
+            message = with_right_crc(good[:-size] + vector.to_bytes(size, "little"))
+            wrong = refusal(unpack, message, catalog.by_short_hash)
+            assert f"bits must have exactly {metric.weight} positions set, got {vector.bit_count()}" in wrong
+            assert refusal(taking.read, message, MEDIA_TYPE, True) == wrong
 
 
 @pytest.mark.parametrize(("reports", "epochs"), [(1, 1), (1, 7), (60, 1), (500, 1)])

@@ -71,6 +71,7 @@ def test_a_registry_that_tells_too_many_installs_apart_is_refused_unless_it_says
         Registry.parse("max_identifying_bits = 65\n" + text)
     assert at_most(12, [4096])
     assert not at_most(12, [4096, 3])
+    assert not at_most(1, iter([4, 8])), "whatever gives the numbers is asked once"
 
 
 def test_twenty_bits_single_out_nine_in_ten_of_100_000() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.protocol.epsilon import exp_below, log_above, surely_above
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Choice, Flag, Histogram, Range, String
 from hubbub.protocol.metric import Definition, Metric
@@ -256,3 +257,11 @@ def test_a_definition_changed_anywhere_is_another_or_refused(metric: Metric, dat
 def test_any_json_is_a_definition_or_refused(data: Any) -> None:
     with pytest.raises(Invalid):
         Definition.from_json(data)
+
+
+@pytest.mark.parametrize(
+    "odds", [Fraction(1), Fraction(3, 2), Fraction(2**24), Fraction(2**24 - 1) ** 200, exp_below(Fraction(4))]
+)
+def test_a_first_look_at_a_logarithm_is_never_below_it(odds):
+    exact = log_above(odds)
+    assert exact < surely_above(odds) < exact + Fraction(1, 100_000)

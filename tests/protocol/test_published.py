@@ -120,6 +120,12 @@ def test_check_warns_in_words(changes: dict[str, str], doubt: str | None) -> Non
     assert doubt is None or found[0].startswith(doubt)
 
 
+@pytest.mark.parametrize(("cohorts", "doubts"), [(1024, 0), (2048, 1)])
+def test_check_warns_of_many_groups(cohorts: int, doubts: int) -> None:
+    found = warnings(registry("string", lifetime_epsilon="40", num_cohorts=str(cohorts)), TODAY)
+    assert [doubt.startswith(f"cohorts divide installs into {cohorts:,} groups") for doubt in found] == [True] * doubts
+
+
 def test_check_says_so_by_its_exit_status(tmp_path: Path, capsys) -> None:
     right, doubtful, wrong = (tmp_path / name for name in ("right.toml", "doubtful.toml", "wrong.toml"))
     right.write_text(source("flag", {"lifetime_epsilon": "40", "expires": "2029-01-01"}))

@@ -342,3 +342,17 @@ max_values = 1
     tables = "".join(f"[metrics.m{i}]\n{keys}" for i in range(MAX_METRICS + 1))
     assert problems_of(head("a", 100) + tables) == ["metrics must hold at most 1000, got 1001"]
     assert MAX_METRICS < MAX_BLOCKS
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_right"),
+    [
+        ({"prob_f": "0.99999988079071044921875"}, True),  # 1 - 2**-23
+        ({"prob_f": "0.999999940395355224609375"}, False),  # 1 - 2**-24
+        ({"prob_p": "0.74999988079071044921875"}, True),  # 2**-23 below prob_q
+        ({"prob_p": "0.749999940395355224609375"}, False),
+    ],
+)
+def test_noise_may_come_as_near_to_pure_noise_as_24_binary_digits_can_say(changes, is_right):
+    found = problems_of(source("string", {**RAPPOR, "max_values": "1", **changes}))
+    assert [problem.partition(" ")[0] for problem in found] == ([] if is_right else [*changes])

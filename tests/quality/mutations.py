@@ -128,7 +128,8 @@ def _can_be_dropped(statement: ast.stmt) -> bool:
 
 def _returned(statement: ast.Return) -> _Found:
     if statement.value is not None:
-        yield statement, "return None"
+        if not (isinstance(statement.value, ast.Constant) and statement.value.value is None):
+            yield statement, "return None"
         yield from _in_expression(statement.value)
 
 

@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from tests.conftest import LONG_FILES
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("client", "collector", "analysis", "simulations")
 
@@ -34,3 +36,7 @@ def test_every_module_is_named_in_the_readme_of_its_folder() -> None:
 def test_a_module_that_no_readme_names_is_noticed() -> None:
     assert named_in("`cells.py`, `estimation/fit`\n\n    wire.py   bytes\n") >= Counter(["cells", "fit", "wire"])
     assert named_in("cells is a word of prose")["cells"] == 0
+
+
+def test_the_files_that_are_tested_first_are_there() -> None:
+    assert [name for name in LONG_FILES if not (ROOT / "tests" / f"{name}.py").exists()] == []

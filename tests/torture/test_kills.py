@@ -89,7 +89,7 @@ def test_20_kills_lose_nothing_and_count_nothing_twice(tmp_path):
 
 
 def test_a_disk_that_forgets_what_was_not_synced_loses_nothing_acknowledged(tmp_path, forgetful):
-    problems, _ = kill_under_load(tmp_path, kills=10, seed=2, **on_a_forgetful_disk(tmp_path, forgetful))
+    problems, _ = kill_under_load(tmp_path, kills=6, seed=2, **on_a_forgetful_disk(tmp_path, forgetful))
     assert problems == []
 
 

@@ -1,6 +1,6 @@
 """The cases: definitions, texts, values and reports that the vectors are made of."""
 
-from wire import definition, num_cohorts, random_bytes, tally, width
+from wire import definition, masks_of_weight, num_cohorts, random_bytes, tally, width
 
 # --- definitions: each kind, each sort of channel, each way to state the noise ------------------------------------
 
@@ -21,6 +21,7 @@ CASES = [
     ("choice_kary", "choice", "week", {"choices": ["c", "go", "rust", "other"], "absent": None}, EPSILONS),
     ("choice_with_absent", "choice", "once", {"choices": ["left", "right"], "absent": "left"}, OTHER_EPSILONS),
     ("choice_bits", "choice", "week", {"choices": [f"choice {i}" for i in range(20)], "absent": None}, EPSILONS),
+    ("choice_subset", "choice", "once", {"choices": [f"choice {i}" for i in range(9)], "absent": None}, EPSILONS),
     (
         "choice_texts",
         "choice",
@@ -71,6 +72,7 @@ VALUES = {
     "flag_equal_epsilons": [{"flag": False}, None],
     "choice_kary": [{"text": "c"}, {"text": "other"}, None],
     "choice_with_absent": [{"text": "right"}, None],
+    "choice_subset": [{"text": "choice 0"}, {"text": "choice 8"}, None],
     "choice_texts": [{"text": "\u00e9"}, {"text": "e\u0301"}, {"text": "\U0001f600"}, None],
     "string": [{"text": text} for text in TEXTS] + [None],
     "string_two_hashes": [{"text": "example.org"}, {"text": ""}, None],
@@ -97,7 +99,11 @@ def some_reports(name, epoch, count):
         cohort = chance % num_cohorts(metric["kind"], metric["shape"])
         bits = width(metric["kind"], metric["shape"], cohort)
         chance >>= 64
-        yield metric, epoch, cohort, 1 << chance % bits if "categories" in metric["permanent"] else chance % 2**bits
+        if "size" in metric["permanent"]:
+            possible = masks_of_weight(metric["permanent"]["size"], bits)
+            yield metric, epoch, cohort, possible[chance % len(possible)]
+        else:
+            yield metric, epoch, cohort, 1 << chance % bits if "categories" in metric["permanent"] else chance % 2**bits
 
 
 BATCH_ID = bytes.fromhex("00112233445566778899aabbccddeeff")
@@ -105,6 +111,7 @@ BATCHES = {
     "one report of one bit": [("flag", 2968, 1)],
     "a week of one install": [(name, 2968, 1) for name in ("flag", "choice_kary", "choice_bits", "histogram", "range")],
     "a relay's block, with levels of different width": [("range", 2968, 9), ("string_two_hashes", 2968, 3)],
+    "subsets of ten categories": [("choice_subset", 682, 3)],
     "cohorts of two bytes": [("string_many_cohorts", 20773, 5)],
     "one metric in two epochs": [("flag", 2967, 2), ("flag", 2968, 1)],
     "epochs at the ends of 32 bits": [("flag", -(2**31), 1), ("flag", 2**31 - 1, 1)],

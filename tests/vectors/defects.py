@@ -49,6 +49,8 @@ def bad_packed():
         ("an unused bit of a level that is set", of("range", 0, b"\x10"), "report-impossible"),
         ("a k-ary report without a bit", of("choice_kary", 0, b"\0"), "report-impossible"),
         ("a k-ary report with two bits", of("choice_kary", 0, b"\3"), "report-impossible"),
+        ("a subset report with a bit too few", of("choice_subset", 0, b"\3\0"), "report-impossible"),
+        ("a subset report with a bit too many", of("choice_subset", 0, b"\17\0"), "report-impossible"),
     ]
     return [{"about": about, "packed": message.hex(), "reason": reason} for about, message, reason in rows]
 
@@ -59,6 +61,7 @@ DEEP = {"about": "nested a hundred thousand deep", "utf8": "", "then_repeated": 
 def bad_json():
     good = as_json(BATCH_ID, reports_of([("flag", 2968, 1)]))
     kary = as_json(BATCH_ID, reports_of([("choice_kary", 2968, 1)]))
+    subset = as_json(BATCH_ID, reports_of([("choice_subset", 682, 1)]))
     rows = []
 
     def bad(about, reason, text):
@@ -108,7 +111,22 @@ def bad_json():
     edited("an unused bit that is set", "report-impossible", lambda _, report: report.update(bits="02"))
     edited("a k-ary report without a bit", "report-impossible", lambda _, r: r.update(bits="00"), kary)
     edited("a k-ary report with two bits", "report-impossible", lambda _, r: r.update(bits="03"), kary)
+    edited("a subset report with a bit too few", "report-impossible", lambda _, r: r.update(bits="0300"), subset)
+    edited("a subset report with a bit too many", "report-impossible", lambda _, r: r.update(bits="0f00"), subset)
     return rows
+
+
+BAD_SUBSETS = {
+    "a subset shown every week": lambda metric: metric.update(every="week"),
+    "a subset of all": lambda metric: metric["permanent"].update(size=10),
+    "a subset of one": lambda metric: metric["permanent"].update(size=1),
+    "a subset that tells nothing": lambda metric: metric["permanent"].update(held=metric["permanent"]["other"]),
+    "a subset that tells all": lambda metric: metric["permanent"].update(other=0),
+    "a subset beyond 48 bits": lambda metric: metric["permanent"].update(held=2**43),
+    "a subset of other categories": lambda metric: metric["permanent"].update(categories=11),
+    "a subset of a million": lambda metric: metric["permanent"].update(categories=10**6, size=10**5),
+    "a subset that is noised again": lambda metric: metric["instantaneous"].update(when_one="3/4", when_zero="1/4"),
+}
 
 
 def bad_tallies():
@@ -150,6 +168,8 @@ def bad_tallies():
     redefined("a channel that gives certainty", lambda metric: metric["permanent"].update(when_one="1"))
     redefined("a channel not in steps of 2^-24", lambda metric: metric["permanent"].update(when_one="2/3"))
     redefined("a channel the wrong way round", lambda metric: metric["permanent"].update(when_one="1/1024"))
+    for about, edit in BAD_SUBSETS.items():
+        redefined(about, edit, "choice_subset")
     redefined("a k-ary channel for bits", lambda m: m.update(permanent=METRICS["choice_kary"]["permanent"]))
     edited("a lone surrogate", lambda top, _: top["metric"]["shape"].update(unit="\ud800"))
     edited("no epochs", lambda top, _: top.update(epochs=None))
@@ -166,6 +186,7 @@ def bad_tallies():
     edited("a count true", lambda _, epoch: epoch["num_reports"].__setitem__(0, True))
     edited("a count beyond 63 bits", lambda _, epoch: epoch["num_reports"].__setitem__(0, 2**63))
     edited("k-ary counts that do not add up", lambda _, e: e["num_reports"].__setitem__(0, 6), "choice_kary")
+    edited("subset counts that do not add up", lambda _, e: e["num_reports"].__setitem__(0, 6), "choice_subset")
     return rows
 
 

@@ -89,7 +89,8 @@ def responses():
             bits = width(metric["kind"], metric["shape"], cohort)
             sent = 1 << number % bits
             chances = [
-                random_bytes(f"{name} {number} {part}", random_size(metric, cohort)) for part in ("memo", "bits")
+                random_bytes(f"{name} {number} {part}", random_size(metric, stage, cohort))
+                for part, stage in (("memo", "permanent"), ("bits", "instantaneous"))
             ]
             memo = drawn(metric, "permanent", sent, cohort, chances[0])
             report = drawn(metric, "instantaneous", memo, cohort, chances[1])

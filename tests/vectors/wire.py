@@ -10,6 +10,7 @@ import unicodedata
 import zlib
 from decimal import Context, Decimal
 from fractions import Fraction
+from math import comb
 
 UNITS = 2**24
 M64 = 2**64 - 1
@@ -90,12 +91,16 @@ def up(x):
     return -down(-x)
 
 
-def noise(kind, shape, given):
+def noise(kind, every, shape, given):
     if "prob_f" in given:
         f, p, q = (Fraction(given[key]) for key in ("prob_f", "prob_p", "prob_q"))
         return bits_channel(down(1 - f / 2), up(f / 2)), bits_channel(down(q), up(p))
     e1, einf = Fraction(given["epsilon_one_report"]), Fraction(given["epsilon_permanent"])
     d = width(kind, shape, 0)
+    if kind == "choice" and every == "once":
+        found = subsets(d, e_to(e1), noise(kind, "week", shape, dict.fromkeys(given, given["epsilon_one_report"])))
+        if found:
+            return found, bits_channel(Fraction(1), Fraction(0))
     if kind == "choice" and d < 3 * e_to(e1) + 2:
         return kary_noise(d, e_to(e1), e_to(einf))
     h = shape["num_hashes"] if kind == "string" and shape["num_bits"] > 1 else 1
@@ -126,6 +131,32 @@ def kary_noise(d, odds_one, odds_permanent):
     return kary_channel(d, truth, other), kary_channel(d, 1 - (d - 1) * later, later)
 
 
+def subsets(d, odds, instead):
+    """The best subset channel, if it is better than the noise `instead`."""
+    first, then = ([Fraction(value) for key, value in stage.items() if key != "categories"] for stage in instead)
+    if "categories" in instead[0]:
+        q = first[0] * then[0] + (d - 1) * first[1] * then[1]
+        found, best = None, variance(d, q, (1 - q) / (d - 1))
+    else:
+        q, p = (a * then[0] + (1 - a) * then[1] for a in first)
+        found, best = None, variance(d, q, p)
+    for w in range(2, min(d, int(d / (1 + odds)) + 2)) if 3 <= d <= 256 else ():
+        other = int(2**48 / (comb(d - 1, w - 1) * odds + comb(d - 1, w)))
+        held = int(other * odds)
+        if other < 2**12 or held <= other:
+            break
+        units = comb(d - 1, w - 1) * held + comb(d - 1, w) * other
+        q = Fraction(comb(d - 1, w - 1) * held, units)
+        p = (w - q) / (d - 1)  # a report has w categories in all
+        if variance(d, q, p) < best:
+            found, best = {"categories": d, "size": w, "held": held, "other": other}, variance(d, q, p)
+    return found
+
+
+def variance(d, q, p):
+    return p * (1 - p) / (q - p) ** 2 + (1 - p - q) / ((q - p) * d)
+
+
 def last(holds, most):
     """The largest number up to `most` for which `holds`, which is true up to it and false beyond. It is true of 0."""
     low, high = 0, most
@@ -147,7 +178,7 @@ def kary_channel(categories, truth, other):
 
 
 def definition(name, kind, every, shape, given):
-    permanent, instantaneous = noise(kind, shape, given)
+    permanent, instantaneous = noise(kind, every, shape, given)
     return {
         "name": name,
         "kind": kind,
@@ -253,13 +284,16 @@ def random_bytes(label, size):
     return hashlib.shake_128(label.encode()).digest(size)
 
 
-def random_size(metric, cohort):
-    one_hot = "categories" in metric["permanent"]
-    return 3 if one_hot else 24 * -(-width(metric["kind"], metric["shape"], cohort) // 8)
+def random_size(metric, stage, cohort):
+    if "categories" in metric[stage]:
+        return 6 if "size" in metric[stage] else 3
+    return 24 * -(-width(metric["kind"], metric["shape"], cohort) // 8)
 
 
 def drawn(metric, stage, sent, cohort, chance):
     channel, bits = metric[stage], width(metric["kind"], metric["shape"], cohort)
+    if "size" in channel:
+        return drawn_subset(channel, sent, int.from_bytes(chance, "little"))
     if "categories" in channel:
         other = int(Fraction(channel["other"]) * UNITS)
         u, category = int.from_bytes(chance, "little"), sent.bit_length() - 1
@@ -278,6 +312,23 @@ def drawn(metric, stage, sent, cohort, chance):
         else:
             arrived |= (v < (when_one if bit else when_zero)) << i
     return arrived
+
+
+def drawn_subset(channel, sent, u):
+    d, w, held, other = (channel[key] for key in ("categories", "size", "held", "other"))
+    with_sent = comb(d - 1, w - 1) * held
+    if u < with_sent:
+        others, itself = masks_of_weight(w - 1, d - 1)[u // held], sent
+    else:
+        others, itself = masks_of_weight(w, d - 1)[(u - with_sent) // other], 0
+    digits = [others >> i & 1 for i in range(d - 1)]
+    digits.insert(sent.bit_length() - 1, 0)
+    return itself + sum(digit << i for i, digit in enumerate(digits))
+
+
+def masks_of_weight(weight, width):
+    """All masks with so many bits set, in ascending order."""
+    return [mask for mask in range(2**width) if bin(mask).count("1") == weight]
 
 
 # --- sections 7 and 8: batches and tallies ------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -30,7 +31,15 @@ class Band:
     high: Array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """Of ranges, each against nobody in it: how likely so large a share then is, and its standard error."""
+
+    p_value: Array
+    std_error: Array
+
+
+@dataclass(frozen=True, kw_only=True)
 class Distribution:
     """The decoded distribution of numbers in [low, high]. Shares are of those who answered unless said otherwise."""
 
@@ -55,7 +64,7 @@ class Distribution:
         """The estimated share of installs that answered at all."""
         return float(self.leaves.sum())
 
-    @property
+    @cached_property
     def best_guess(self) -> Array:
         """The leaves' shares under the nearest distribution function that rises and stays within [0, 1]."""
         guess: Array = np.diff(np.clip(self._rising(), 0, 1), prepend=0)
@@ -89,7 +98,18 @@ class Distribution:
 
     def shares(self, ranges: Sequence[tuple[float, float]], *, of: Whom = "answered") -> Band:
         """The shares of numbers in [low, high) for each of `ranges`, of those who `answered` or of `all` installs."""
-        return self._band(np.array([low for low, _ in ranges]), self.queries(ranges), of)
+        queries = self.queries(ranges)
+        return self._band(np.array([low for low, _ in ranges]), queries, of, self._law(queries))
+
+    def tested_shares(self, ranges: Sequence[tuple[float, float]], *, of: Whom = "answered") -> tuple[Band, Tests]:
+        """The same, and whether anybody is in each range."""
+        queries = self.queries(ranges)
+        law = self._law(queries)
+        band = self._band(np.array([low for low, _ in ranges]), queries, of, law)
+        if law is None:
+            unknown = np.full(len(ranges), np.nan)
+            return band, Tests(unknown, unknown + np.inf)
+        return band, Tests(law.p_values(queries @ self.leaves), np.sqrt(law.variance().floor))
 
     def sums(self, leaves: Array, ranges: Sequence[tuple[float, float]]) -> Array:
         """What these leaves hold in each of the ranges."""
@@ -102,21 +122,10 @@ class Distribution:
             row[self.leaf_of(low) : self.leaf_of(high)] = 1
         return queries
 
-    def p_values(self, ranges: Sequence[tuple[float, float]]) -> Array:
-        """Of each range: P(so large a share or a larger one | nobody is in it)."""
+    def _law(self, queries: Array) -> Law | None:
+        """Of estimated shares of all installs; the others are where the best guess has them. None: not identified."""
         if not self.levels.identified:
-            return np.full(len(ranges), np.nan)
-        queries = self.queries(ranges)
-        return self._law(queries).p_values(queries @ self.leaves)
-
-    def error_if_empty(self, low: float, high: float) -> float:
-        """The standard error that the share of a range would have if nobody were in it."""
-        if not self.levels.identified:
-            return np.inf
-        return float(np.sqrt(self._law(self.queries([(low, high)])).variance().floor[0]))
-
-    def _law(self, queries: Array) -> Law:
-        """Of estimated shares of all installs; the others are where the best guess has them."""
+            return None
         guess = self.best_guess
         held = queries @ guess
         even = queries / queries.sum(axis=1, keepdims=True)
@@ -129,7 +138,7 @@ class Distribution:
         """P(number < x) at about so many evenly spaced edges."""
         ends = self._some_edges(points)[1:]
         queries = (np.arange(self.num_leaves) < ends[:, np.newaxis]).astype(np.float64)
-        return self._band(self.edges()[ends], queries, of)
+        return self._band(self.edges()[ends], queries, of, self._law(queries))
 
     def quantiles(self, probabilities: Sequence[float]) -> Band:
         """The numbers below which these shares of those who answered lie.
@@ -200,14 +209,14 @@ class Distribution:
             last = halve(last, int(coarse[kept[-1]]), 1) + 1
         return first, last
 
-    def _band(self, points: Array, queries: Array, of: Whom) -> Band:
+    def _band(self, points: Array, queries: Array, of: Whom, law: Law | None) -> Band:
         if of not in WHOM:
             raise Invalid([f"of must be 'answered' or 'all', got {of!r}"])
-        if not self.levels.identified:
+        if law is None:
             unknown = np.full(len(points), np.nan)
             return Band(points, unknown, unknown + np.inf, unknown - np.inf, unknown + np.inf)
-        share, variance = queries @ self.leaves, self._law(queries).variance()
-        low, high = interval(share, variance, lambda rows: self._law(queries[rows]), self.confidence)
+        share, variance = queries @ self.leaves, law.variance()
+        low, high = interval(share, variance, law.of_rows, self.confidence)
         if of == "all":
             return Band(points, share, np.sqrt(variance.at(share)), low, high)
         among = self._among_answered(queries, share)

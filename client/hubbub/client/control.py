@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from hubbub.client import outbox
 from hubbub.client.budget import MICRO, beyond_micro, cohorts_shown, committed_micro, reserved_micro, spent_micro
@@ -76,14 +76,19 @@ class Status(Value):
         return {**self.to_dict(), "rules": rules, "counts": dict(self.counts), "set_aside": list(self.set_aside)}
 
 
-class Shown(TypedDict):
-    """One report, as the person can see it."""
+if TYPE_CHECKING:
 
-    metric: str
-    """Its name, or its hash where the registry at hand does not have it."""
-    cohort: int
-    bits: str
-    """The bits that leave, in hex, position 0 first."""
+    class Shown(TypedDict):
+        """One report, as the person can see it."""
+
+        metric: str
+        """Its name, or its hash where the registry at hand does not have it."""
+        cohort: int
+        bits: str
+        """The bits that leave, in hex, position 0 first."""
+
+else:
+    Shown = dict  # what it is; to make the class would cost an app's start a millisecond
 
 
 class Pending(Value):

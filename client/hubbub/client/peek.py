@@ -1,4 +1,5 @@
-"""`hubbub peek`: one value on its way. Value, mask, memo and three reports side by side; only reports ever leave.
+"""`hubbub peek`: one value on its way. Value, mask, memo and three reports side by side (one of a metric that is asked
+once); only reports ever leave.
 
 With the state of an app on this machine it is this install's own cohort and, if it has answered so before, its own
 memo. Nothing is stored, charged or sent: draws are made for this call.
@@ -54,9 +55,10 @@ def run_peek(arguments: Namespace) -> int:
     state = state_of(arguments) if arguments.app or arguments.state else None
     metric = _metric(arguments, state)
     sight = _look(metric, _value(metric, arguments.value), state, arguments.cohort)
-    reports = [draw_bits(metric, sight.memo, sight.cohort, os.urandom) for _ in range(3)]
+    names = ["report"] if metric.every == "once" else ["report 1", "report 2", "report 3"]
+    reports = [(name, draw_bits(metric, sight.memo, sight.cohort, os.urandom)) for name in names]
     width = metric.shape.width(sight.cohort)
-    rows = [("mask", sight.mask), ("memo", sight.memo), *((f"report {i}", bits) for i, bits in enumerate(reports, 1))]
+    rows = [("mask", sight.mask), ("memo", sight.memo), *reports]
     if arguments.json:
         shown = {name: _bits(bits, width) for name, bits in rows}
         print(json.dumps({"metric": metric.name, "cohort": sight.cohort, "memo_kept": sight.kept, **shown}, indent=2))
@@ -69,12 +71,18 @@ def run_peek(arguments: Namespace) -> int:
     print(f"  {'value':<9} {arguments.value}  stays with the app")
     for name, bits in rows:
         print(f"  {name:<9} {_bits(bits, width)}  {fates.get(name, 'leaves')}")
+    print(f"\n{_tells(metric)}")
+    return 0
+
+
+def _tells(metric: Metric) -> str:
     one, forever = show(metric.epsilon_one_report), show(metric.epsilon_permanent)
-    print(
-        "\nOne report an epoch, mixed afresh: this is all that leaves. "
+    if metric.every == "once":
+        return f"One report in the life of an install: this is all that leaves. It tells at most epsilon {one}."
+    return (
+        "One report an epoch, mixed afresh: this is all that leaves. "
         f"One tells at most epsilon {one} about the value, all of them together {forever}."
     )
-    return 0
 
 
 def _metric(arguments: Namespace, state: State | None) -> Metric:

@@ -3,16 +3,17 @@
 Nothing here reads the clock, the disk or the network; all chance comes from an argument: `random`, a function like
 `os.urandom`, or the `Draws` made from it. No float decides anything: a position is set where a random 24-bit number is
 below a threshold, and all positions are compared at once, digit by digit, with a fixed number of random bytes whatever
-the outcome.
+the outcome. A subset is one number below the units of all subsets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from math import comb
 from typing import Protocol
 
-from hubbub.protocol.channel import PRECISION, UNITS, Units
+from hubbub.protocol.channel import PRECISION, SUBSET_PRECISION, UNITS, SubsetChannel, Units
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.value import Value
 
@@ -31,12 +32,15 @@ class Draws(Protocol):
         """A number of 24 bits for each of `width` positions, which hold `sent`: ceil(width / 8) bytes with a digit of
         every position, the least significant digits first."""
 
+    def subset(self, channel: SubsetChannel, sent: int) -> int:
+        """A number below the units of all subsets, each as likely."""
+
     def of_a_memo(self, random: Random) -> Draws:
         """The draws of one memo, from bytes that are the same whenever this memo is drawn."""
 
 
 class RandomDraws:
-    """Draws from random bytes: as many, in the same order, whatever is sent and whatever comes of it."""
+    """Draws from random bytes. How many are taken depends neither on what is sent nor on what comes of it."""
 
     __slots__ = ("_random",)
 
@@ -48,6 +52,12 @@ class RandomDraws:
 
     def digits(self, units: Units, width: int, sent: int) -> bytes:
         return self._random(PRECISION * ((width + 7) // 8))
+
+    def subset(self, channel: SubsetChannel, sent: int) -> int:
+        # A number beyond all units (at most one in 2**11) is drawn again; the limit is the same whatever is sent.
+        while (number := int.from_bytes(self._random(SUBSET_PRECISION // 8), "little")) >= channel.units:
+            pass
+        return number
 
     def of_a_memo(self, random: Random) -> RandomDraws:
         return RandomDraws(random)
@@ -71,7 +81,7 @@ def respond(metric: Definition, mask: int, cohort: int, random: Random, memo: in
 
 def draw_memo(metric: Definition, mask: int, cohort: int, random: Random) -> int:
     """The permanent response: drawn once for an answer, then kept for life."""
-    return _carry(metric, metric.noise.permanent_units, mask, cohort, RandomDraws(random))
+    return permanent_response(metric, mask, cohort, RandomDraws(random))
 
 
 def draw_bits(metric: Definition, memo: int, cohort: int, random: Random) -> int:
@@ -81,6 +91,9 @@ def draw_bits(metric: Definition, memo: int, cohort: int, random: Random) -> int
 
 def permanent_response(metric: Definition, mask: int, cohort: int, draws: Draws) -> int:
     """`draw_memo`, from draws instead of random bytes."""
+    channel = metric.noise.permanent
+    if isinstance(channel, SubsetChannel):
+        return carry_subset(mask, channel, draws.subset(channel, mask))
     return _carry(metric, metric.noise.permanent_units, mask, cohort, draws)
 
 
@@ -96,9 +109,16 @@ def _carry(metric: Definition, units: Units, sent: int, cohort: int, draws: Draw
     drawn = draws.digits(units, width, sent)
     if width == 1:
         return carry_bit(sent, units, int.from_bytes(drawn, "little"))
-    size = len(drawn) // PRECISION
-    words = [int.from_bytes(drawn[i : i + size], "little") for i in range(0, len(drawn), size)]
-    return carry_bits(sent, width, units, words)
+    number = int.from_bytes
+    return carry_bits(sent, width, units, [number(word, "little") for word in _in_words(len(drawn))(drawn)])
+
+
+@lru_cache(maxsize=64)
+def _in_words(size: int) -> Callable[[bytes], tuple[bytes, ...]]:
+    """Takes so many bytes apart into one word for each digit, at half the price of slices."""
+    from struct import Struct  # here, because only an answer needs it
+
+    return Struct(f"{size // PRECISION}s" * PRECISION).unpack
 
 
 def carry_bits(sent: int, width: int, units: Units, words: Sequence[int]) -> int:
@@ -130,6 +150,34 @@ def carry_category(sent: int, width: int, units: Units, number: int) -> int:
         return sent
     category = number // other
     return 1 << category + (category >= sent.bit_length() - 1)
+
+
+def carry_subset(sent: int, channel: SubsetChannel, number: int) -> int:
+    """One category as a subset: the lowest numbers name the subsets that hold it, `held` numbers each; the rest name
+    those that do not, `other` numbers each."""
+    others, size = channel.categories - 1, channel.size
+    beyond = number - channel.with_sent * channel.held
+    if beyond < 0:
+        rest, itself = _subset_of(number // channel.held, size - 1, others), sent
+    else:
+        rest, itself = _subset_of(beyond // channel.other, size, others), 0
+    below = rest & sent - 1  # the other categories close the gap that the one sent leaves
+    return below | (rest ^ below) << 1 | itself
+
+
+def _subset_of(rank: int, size: int, width: int) -> int:
+    """The mask with this rank among those with so many bits set, in ascending order (the combinatorial number system):
+    comb(i, size) of them have all their bits below bit i."""
+    bits = 0
+    for position in range(width - 1, -1, -1):
+        below = comb(position, size)
+        if rank >= below:
+            rank -= below
+            bits |= 1 << position
+            size -= 1
+            if not size:
+                break
+    return bits
 
 
 @lru_cache(maxsize=256)

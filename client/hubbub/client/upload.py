@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hubbub.protocol.names import host_of
-from hubbub.protocol.refusal import LATER, PROBLEM_PREFIX, STATUS
 from hubbub.protocol.value import Value
 
 if TYPE_CHECKING:
@@ -143,6 +142,8 @@ def _ask(may_send: Callable[[], bool], connection: HTTPConnection) -> None:
 
 def read_answer(answer: Answer, batch_id: bytes) -> Verdict:
     """What an answer means for a batch."""
+    from hubbub.protocol.refusal import LATER, PROBLEM_PREFIX, STATUS  # here, because most starts send nothing
+
     headers = {name.lower(): text for name, text in answer.headers.items()}
     retry_after = _retry_after(headers.get("retry-after"), headers.get("date"))
     server_time = _http_date(headers.get("date"))

@@ -1,9 +1,11 @@
 """Noisy wires with exact probabilities, and how much one may learn through them.
 
 An answer crosses two channels. The *permanent* one is drawn once and its outcome (the memo) kept for life; the
-*instantaneous* one is drawn afresh for every report. There are two sorts of wire: `BitChannel` carries each bit of
-a mask by itself, `KaryChannel` carries one category out of few. Probabilities are `Fraction`s; the two stages that
-a device draws are multiples of 2**-24, so that a draw is a comparison of random bits and never of floats.
+*instantaneous* one is drawn afresh for every report. There are three sorts of wire: `BitChannel` carries each bit of
+a mask by itself, `KaryChannel` carries one category out of few, `SubsetChannel` carries several that may hold the true
+one, for metrics that are asked once. Probabilities are `Fraction`s; the two stages that a device draws are multiples
+of 2**-24 (subsets: whole units, at most 2**48 in all), so that a draw is a comparison of random bits and never of
+floats.
 
 The formulas are derived in docs/privacy-model.md; they follow RAPPOR (Erlingsson, Pihur, Korolova 2014) for the
 two-stage bit channel and L-OSUE (Arcolezi et al. 2022) for its best parameters.
@@ -14,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import cached_property
+from math import comb
 
 from hubbub.protocol.value import Value
 
@@ -22,6 +25,14 @@ PRECISION = 24
 
 UNITS = 1 << PRECISION
 UNIT = Fraction(1, UNITS)
+
+SUBSET_PRECISION = 48
+"""Binary digits of the random number that chooses a subset. As a JSON number it is exact in every language."""
+
+FEWEST_CATEGORIES = 3
+MOST_CATEGORIES = 256
+"""Of a subset channel. Of two, one is sent anyway; of many, subsets are too many for 2**48 units, and bits nearly as
+good."""
 
 Units = tuple[int, int]
 """A drawable channel's two probabilities, in units of 2**-24."""
@@ -82,7 +93,65 @@ class KaryChannel(Value):
         return self.truth, self.other
 
 
-Channel = BitChannel | KaryChannel
+class SubsetChannel(Value):
+    """Carries one of `categories` as `size` of them, all different (subset selection: Wang et al. 2016; Ye, Barg 2018).
+
+    Every subset that holds the category sent arrives with `held` units, every other with `other`; `units` are all of
+    them together. So no subset is more than held / other times as likely under one category as under another.
+
+    It is for a single report: a subset that is shown again would tell installs apart, and nothing is drawn on top.
+    """
+
+    categories: int
+    size: int
+    held: int
+    other: int
+
+    def _broken_rules(self) -> Iterator[str]:
+        if not FEWEST_CATEGORIES <= self.categories <= MOST_CATEGORIES:
+            limits = f"from {FEWEST_CATEGORIES} to {MOST_CATEGORIES}"
+            yield f"a subset channel needs {limits} categories, got {self.categories}"
+        elif not 2 <= self.size < self.categories:
+            yield f"a subset's size must be at least 2 and below categories={self.categories}, got {self.size}"
+        elif not 0 < self.other < self.held:
+            yield f"a subset channel needs 0 < other < held, got other={self.other}, held={self.held}"
+        elif self.units > 1 << SUBSET_PRECISION:
+            yield f"the units of all subsets must be at most 2**{SUBSET_PRECISION}, got {self.units}"
+
+    @cached_property
+    def with_sent(self) -> int:
+        """How many subsets hold a given category."""
+        return comb(self.categories - 1, self.size - 1)
+
+    @cached_property
+    def without_sent(self) -> int:
+        """How many do not."""
+        return comb(self.categories - 1, self.size)
+
+    @cached_property
+    def units(self) -> int:
+        """Of all subsets together: a draw is a number below it."""
+        return self.with_sent * self.held + self.without_sent * self.other
+
+    @cached_property
+    def probabilities(self) -> tuple[Fraction, Fraction]:
+        """P(a category is in the report | it was sent, another was sent)."""
+        w, others = self.size, self.categories - 1
+        if_held, if_not = self.with_sent * self.held, self.without_sent * self.other
+        return Fraction(if_held, self.units), Fraction(if_held * (w - 1) + if_not * w, others * self.units)
+
+    @property
+    def pairs(self) -> tuple[Fraction, Fraction]:
+        """P(two categories are both in the report | one of them was sent, neither was)."""
+        w, others = self.size, self.categories - 1
+        q = self.probabilities[0]
+        neither = (q * (w - 1) * (w - 2) + (1 - q) * w * (w - 1)) / (others * (others - 1))
+        return q * (w - 1) / others, neither
+
+
+Channel = BitChannel | KaryChannel | SubsetChannel
+AS_IT_IS = BitChannel(Fraction(1), Fraction(0))
+"""The instantaneous stage behind a subset: there is only one report, and nothing to add to it."""
 
 
 class Noise(Value):
@@ -92,6 +161,10 @@ class Noise(Value):
     instantaneous: Channel
 
     def _broken_rules(self) -> Iterator[str]:
+        if isinstance(self.permanent, SubsetChannel):
+            if self.instantaneous != AS_IT_IS:
+                yield "a subset must be reported as it is: the instantaneous channel must be when_one=1, when_zero=0"
+            return
         if type(self.permanent) is not type(self.instantaneous):
             yield "the permanent and the instantaneous channel must be of one sort"
         match self.permanent, self.instantaneous:
@@ -121,6 +194,8 @@ class Noise(Value):
                 return first.then(second)
             case KaryChannel() as first, KaryChannel() as second:
                 return first.then(second)
+            case SubsetChannel() as only, _:
+                return only
         raise AssertionError("unreachable: both stages are of one sort")
 
     @property
@@ -157,6 +232,8 @@ class Noise(Value):
             case KaryChannel(d, truth, other):
                 said, unsaid = ones
                 return (truth * said + (d - 1) * other * unsaid) / (other * said + (truth + (d - 2) * other) * unsaid)
+            case SubsetChannel(held=held, other=other_units):
+                return Fraction(held, other_units)  # however often it is shown: it is shown as it is
 
 
 def _in_units(channel: Channel) -> Units:

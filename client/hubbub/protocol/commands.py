@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
 from hubbub.protocol.changes import changes
 from hubbub.protocol.invalid import Invalid, plural
@@ -22,15 +23,50 @@ from hubbub.protocol.tally_files import Answer, Wanted, Withheld, fetch_answer, 
 
 
 def add_label(parser: ArgumentParser) -> None:
-    parser.epilog = "example:\n  hubbub label metrics.toml"
+    parser.epilog = "examples:\n  hubbub label metrics.toml\n  hubbub label metrics.toml --installs 100000 --weeks 52"
     parser.add_argument("metrics", metavar="METRICS.TOML", help="the registry an app ships")
     parser.add_argument("--json", action="store_true", help="the facts as JSON instead of words")
+    parser.add_argument(
+        "--installs",
+        metavar="N",
+        type=_whole,
+        help="also say what someone learns who sees only published figures of so many installs",
+    )
+    parser.add_argument("--weeks", type=int, help="with --installs: of how many weeks (default: 52)")
+    parser.add_argument("--delta", type=float, help="with --installs: but for this chance in all (default: 1e-9)")
 
 
 def run_label(arguments: Namespace) -> int:
     registry = Registry.load(arguments.metrics)
-    print(json.dumps(facts(registry), indent=2) if arguments.json else words(registry))
+    label, said = facts(registry), words(registry)
+    if arguments.installs is not None:
+        reader = _reader_label(registry, arguments)
+        label, said = {**label, "published_figures": reader.facts()}, f"{said}\n\n{reader.words()}"
+    elif arguments.weeks is not None or arguments.delta is not None:
+        raise Invalid(["--weeks and --delta are for --installs N, got them without"])
+    print(json.dumps(label, indent=2) if arguments.json else said)
     return 0
+
+
+def _reader_label(registry: Registry, arguments: Namespace) -> Any:
+    # By name, because the accounting is the analyst's and needs its packages; the label alone needs none of them.
+    try:
+        make = import_module("hubbub.analysis.publishing.reader_words").ReaderLabel
+    except ImportError as error:
+        raise Invalid([f"--installs needs {error.name}: pip install 'hubbub[analysis]'"]) from None
+    given = {name: getattr(arguments, name) for name in ("weeks", "delta") if getattr(arguments, name) is not None}
+    return make(registry, arguments.installs, **given)
+
+
+def _whole(text: str) -> int:
+    """`100000` or `1e5`."""
+    number = float(text)
+    if not number.is_integer() or number < 1:
+        raise ValueError
+    return int(number)
+
+
+_whole.__name__ = "whole number"  # argparse says it where a text is none
 
 
 def add_check(parser: ArgumentParser) -> None:

@@ -86,9 +86,13 @@ def text(raw: Any) -> str:
     if not isinstance(raw, str):
         raise ValueError(f"must be a text, got {brief(raw)}")
     # Labels and tables are printed to terminals, which obey control characters, and hashed as UTF-8.
-    if not _CONTROL.isdisjoint(raw) or any("\ud800" <= character <= "\udfff" for character in raw):
+    if not _CONTROL.isdisjoint(raw) or not (raw.isascii() or _is_unicode(raw)):
         raise ValueError(f"must be a text without control characters or lone surrogates, got {brief(raw)}")
     return raw
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def truth(raw: Any) -> bool:

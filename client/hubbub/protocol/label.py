@@ -143,6 +143,11 @@ def _sent(metric: Definition) -> str:
             f"One answer out of {metric.shape.width(0)}. In {q} of 100 messages it is the true one; in "
             f"{_of_100(others)} chance picks another, any of them equally often."
         )
+    if metric.weight is not None:
+        return (
+            f"{metric.weight} answers out of {metric.shape.width(0)}. In {q} of 100 messages the true one is among "
+            f"them; any other answer is in {p} of 100."
+        )
     return metric.shape.sent(q, p)
 
 
@@ -246,7 +251,7 @@ def _unprotected(registry: Registry) -> list[str]:
     alike = [metric.name for metric in registry if _resembles_itself(metric)]
     if alike:
         sentences.append(_says_resemblance(alike, _found_again(registry)))
-    changing = [m.name for m in registry if not m.whole_history and m.max_values > 1]
+    changing = [m.name for m in registry if not m.whole_history]
     if changing:
         sentences.append(_says_change(changing))
     return [*sentences, _FILES_ARE_READ]

@@ -16,8 +16,8 @@ from typing import Any
 
 from hubbub.protocol.blake2 import blake2b
 from hubbub.protocol.cadence import CADENCES, Cadence
-from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise
-from hubbub.protocol.epsilon import log_above
+from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise, SubsetChannel
+from hubbub.protocol.epsilon import log_above, surely_above
 from hubbub.protocol.fields import read_fields, readers_of, text
 from hubbub.protocol.invalid import Invalid, brief, require
 from hubbub.protocol.kinds import KINDS, shape_class
@@ -44,6 +44,12 @@ class Definition(Value, kw_only=True):
             yield f"every must be one of {', '.join(CADENCES)}, got {self.every!r}"
         if isinstance(self.noise.permanent, KaryChannel) and self.shape.categories != self.noise.permanent.categories:
             yield f"a k-ary channel of {self.noise.permanent.categories} needs a choice of as many categories"
+        if isinstance(self.noise.permanent, SubsetChannel):
+            if self.shape.categories != self.noise.permanent.categories:
+                yield f"a subset channel of {self.noise.permanent.categories} needs a choice of as many categories"
+            if self.every != "once":
+                again = "a subset that is shown again would tell installs apart"
+                yield f'a subset channel needs every = "once", because {again}, got {self.every!r}'
 
     @property
     def kind(self) -> str:
@@ -72,6 +78,16 @@ class Definition(Value, kw_only=True):
     def one_hot(self) -> bool:
         """Whether every report has exactly one bit set (k-ary noise)."""
         return isinstance(self.noise.permanent, KaryChannel)
+
+    @property
+    def weight(self) -> int | None:
+        """How many bits of every report are set, if always as many: one category, or a subset of so many."""
+        match self.noise.permanent:
+            case KaryChannel():
+                return 1
+            case SubsetChannel(size=size):
+                return size
+        return None
 
     # -- how much is learnt; each number is exact or rounded up, each says of what it is
 
@@ -181,6 +197,11 @@ class Metric(Definition, kw_only=True):
         return self.max_values * self.epsilon_permanent
 
     @property
+    def epsilon_lifetime_at_most(self) -> float:
+        """Slightly more than `epsilon_lifetime`, and found at once."""
+        return self.max_values * surely_above(self.noise.odds_permanent(self.shape.flips))
+
+    @property
     def whole_history(self) -> bool:
         """Whether the lifetime bound holds between any two histories, or only where both change at the same times.
         With one slot, the first answer is repeated whatever happens."""
@@ -218,10 +239,12 @@ def _channel_to_json(channel: Channel) -> dict[str, Any]:
             return {"when_one": str(when_one), "when_zero": str(when_zero)}
         case KaryChannel(categories, truth, other):
             return {"categories": categories, "truth": str(truth), "other": str(other)}
+        case SubsetChannel(categories, size, held, other_units):
+            return {"categories": categories, "size": size, "held": held, "other": other_units}
 
 
 def _channel_from_json(data: dict[str, Any], problems: list[str]) -> Any:
-    cls = KaryChannel if "categories" in data else BitChannel
+    cls = SubsetChannel if "size" in data else KaryChannel if "categories" in data else BitChannel
     channel = read_fields(data, *readers_of(cls), problems)
     return None if problems else cls(**channel)
 

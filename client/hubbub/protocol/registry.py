@@ -92,7 +92,11 @@ class Registry(Value, kw_only=True):
             yield f"metrics must hold at most {MAX_METRICS}, got {len(self.metrics)}"
         if not self.metrics:
             yield "metrics must hold at least one metric, got none"
-        spent = sum((metric.epsilon_lifetime for metric in self.metrics.values()), Fraction(0))
+        if self.lifetime_epsilon <= sum(metric.epsilon_lifetime_at_most for metric in self):
+            yield from self._broken_budget()
+
+    def _broken_budget(self) -> Iterator[str]:
+        spent = self.epsilon_lifetime
         if self.lifetime_epsilon < spent:
             shares = " + ".join(
                 f"{metric.max_values} x {eps.show(metric.epsilon_permanent, 4)} ({name})"
@@ -234,7 +238,7 @@ def _metric(name: str, keys: Mapping[str, Any]) -> Metric:
     if kind and required <= set(values):
         parts["shape"] = _built(shape_class(kind), _picked(values, shape_readers), problems)
     if set(table) & set(_NOISE) <= set(values):
-        parts["noise"] = _noise(parts.get("shape"), _picked(values, _NOISE), problems)
+        parts["noise"] = _noise(parts.get("shape"), _picked(values, _NOISE), parts.get("every") == "once", problems)
     found = {key: part for key, part in parts.items() if part is not None}
     metric = _built(Metric, found if set(found) >= _REQUIRED_PARTS else {**_stand_ins(), **found}, problems)
     require(problems)
@@ -251,12 +255,12 @@ def _kind(raw: Any, problems: list[str]) -> str | None:
     return None
 
 
-def _noise(shape: Shape | None, given: Mapping[str, Fraction], problems: list[str]) -> Any:
+def _noise(shape: Shape | None, given: Mapping[str, Fraction], once: bool, problems: list[str]) -> Any:
     if set(given) == set(_EPSILONS):
         one_report, permanent = (given[key] for key in _EPSILONS)
         found = list(_broken_epsilons(one_report, permanent))
         problems.extend(found)
-        return None if found or shape is None else shape.best_noise(one_report, permanent)
+        return None if found or shape is None else shape.best_noise(one_report, permanent, once)
     if set(given) == set(_PROBABILITIES):
         found = list(_broken_probabilities(**given))
         problems.extend(found)

@@ -96,8 +96,9 @@ def broken_rules(metric: Definition, epoch: int, cohort: int, bits: int) -> Iter
         width = metric.shape.width(cohort)
         if bits < 0 or bits >> width:
             yield f"bits must have nothing set beyond the {width} positions of cohort {cohort}"
-        elif metric.one_hot and bits.bit_count() != 1:
-            yield f"bits must have exactly one position set, got {bits.bit_count()}"
+        elif metric.weight is not None and bits.bit_count() != metric.weight:
+            exactly = "one position" if metric.weight == 1 else f"{metric.weight} positions"
+            yield f"bits must have exactly {exactly} set, got {bits.bit_count()}"
 
 
 def cohort_rule(metric: Definition, cohort: int) -> str:

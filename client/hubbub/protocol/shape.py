@@ -114,8 +114,8 @@ class Shape(Value, kw_only=True):
         )
         return f"{bits}. A bit that should be 1 is sent as 1 in {q} of 100 messages; one that should be 0, in {p}."
 
-    def best_noise(self, epsilon_one_report: Fraction, epsilon_permanent: Fraction) -> Noise:
-        """The least noise that keeps both epsilons."""
+    def best_noise(self, epsilon_one_report: Fraction, epsilon_permanent: Fraction, once: bool = False) -> Noise:
+        """The least noise that keeps both epsilons. `once`: of an answer that is only ever told once."""
         if self.flips == ONE_BIT:
             return one_bit_noise(epsilon_one_report, epsilon_permanent)
         return many_bit_noise(epsilon_one_report, epsilon_permanent, self.num_hashes)

@@ -192,8 +192,9 @@ def _broken_rules(metric: Definition, epoch: int, counts: Counts) -> Iterator[st
             yield f"num_reports of cohort {cohort} must be in [0, {_MAX_COUNT}], got {total}"
         elif row and not 0 <= min(row) <= max(row) <= total:
             yield f"bit_counts of cohort {cohort} must be in [0, num_reports={total}], got {min(row)} to {max(row)}"
-        elif metric.one_hot and sum(row) != total:
-            yield f"bit_counts of cohort {cohort} must add up to num_reports={total}, got {sum(row)}"
+        elif metric.weight is not None and sum(row) != metric.weight * total:
+            times = "" if metric.weight == 1 else f"{metric.weight} times "
+            yield f"bit_counts of cohort {cohort} must add up to {times}num_reports={total}, got {sum(row)}"
 
 
 def _added(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ methods are written once, below, and read the fields of a class from its annotat
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, NoReturn, Self, dataclass_transform
 
 from hubbub.protocol.invalid import require
 
@@ -35,16 +35,24 @@ class Value:
         cls.__match_args__ = tuple(cls.fields)  # type: ignore[attr-defined, misc]
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        given = dict(zip(self.fields, values, strict=False))
+        fields = self.fields
+        held = {**self.defaults, **dict(zip(fields, values, strict=False)), **named}
+        if len(held) != len(fields) or len(values) > len(fields) or (named and not self._fit(len(values), named)):
+            self._refuse(values, named)
+        self.__dict__.update(held)
+        require(self._broken_rules())
+
+    def _fit(self, values: int, named: Mapping[str, Any]) -> bool:
+        """Whether these names are of fields after the first so many."""
+        return set(named).issubset(tuple(self.fields)[values:])
+
+    def _refuse(self, values: tuple[Any, ...], named: Mapping[str, Any]) -> NoReturn:
+        given = tuple(self.fields)[: len(values)]
         wrong = [name for name in named if name in given or name not in self.fields]
         if len(values) > len(self.fields) or wrong:
             raise TypeError(f"{type(self).__name__} takes {', '.join(self.fields)}, got {wrong or values!r} besides")
-        held = {**self.defaults, **given, **named}
-        if len(held) < len(self.fields):
-            missing = [name for name in self.fields if name not in held]
-            raise TypeError(f"{type(self).__name__} needs {', '.join(missing)}")
-        self.__dict__.update(held)
-        require(self._broken_rules())
+        missing = [name for name in self.fields if name not in {*self.defaults, *given, *named}]
+        raise TypeError(f"{type(self).__name__} needs {', '.join(missing)}")
 
     def _broken_rules(self) -> Iterable[str]:
         return ()

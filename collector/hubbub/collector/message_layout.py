@@ -200,8 +200,8 @@ def _first_impossible(block: Block) -> int | None:
         rows = vectors.reshape(-1, metric.vector_bytes(0))
         bad = (rows[:, -1] & np.uint8(_unused(metric, 0))) != 0
         bad |= cohorts >= metric.shape.num_cohorts
-        if metric.one_hot:
-            bad |= np.bitwise_count(rows).sum(axis=1) != 1
+        if metric.weight is not None:
+            bad |= np.bitwise_count(rows).sum(axis=1) != metric.weight
     return int(bad.argmax()) if bad.any() else None
 
 
@@ -257,8 +257,8 @@ def _small_checks(columns: tuple[Column, ...]) -> Iterator[Check]:
     for column in columns:
         if column.level is None and not _is_power_of_two(column.metric.shape.num_cohorts):
             yield _cohorts_below(column)
-        if column.metric.one_hot:
-            yield _one_hot(column)
+        if column.metric.weight is not None:
+            yield _weighs(column, column.metric.weight)
 
 
 def _bulk_checks(column: Column) -> Iterator[Check]:
@@ -266,8 +266,8 @@ def _bulk_checks(column: Column) -> Iterator[Check]:
         yield _cohorts_below(column)
     unused = _unused(column.metric, column.level or 0)
     size = column.metric.vector_bytes(column.level or 0)
-    if column.metric.one_hot:
-        yield _one_hot(column)
+    if column.metric.weight is not None:
+        yield _weighs(column, column.metric.weight)
     if unused:
         yield _only(slice(column.vectors_at + size - 1, column.end, size), {b for b in range(256) if not b & unused})
 
@@ -281,14 +281,15 @@ def _cohorts_below(column: Column) -> Check:
     return lambda message: int(np.frombuffer(message, "<u2", count, at).max()) < limit
 
 
-def _one_hot(column: Column) -> Check:
+def _weighs(column: Column, weight: int) -> Check:
+    """Whether every report has so many bits set: one category, or a subset of so many."""
     at, end, count = column.vectors_at, column.end, column.count
     if end - at == count:
-        return _only(slice(at, end), {1 << bit for bit in range(8)})
+        return _only(slice(at, end), {byte for byte in range(256) if byte.bit_count() == weight})
 
     def check(message: bytes) -> bool:
         rows = np.frombuffer(message, np.uint8, end - at, at).reshape(count, -1)
-        return bool((np.bitwise_count(rows).sum(axis=1) == 1).all())
+        return bool((np.bitwise_count(rows).sum(axis=1) == weight).all())
 
     return check
 

@@ -11,6 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from hubbub.collector.operator_log import OperatorLog
@@ -103,7 +104,8 @@ class Workers:
     def _pass_on(self, number: int, _: object = None) -> None:
         self._stopping = self._stopping or number != signal.SIGHUP
         for pid in self._pids:
-            os.kill(pid, number)
+            with suppress(ProcessLookupError):  # it has just ended, and is still on the list
+                os.kill(pid, number)
 
 
 def _with_port(settings: Settings) -> tuple[socket.socket | None, Settings]:

@@ -3,7 +3,8 @@
 Given the true masks, the bits of a report are independent: in each cohort and bit the count is Binomial(N1, q*) +
 Binomial(N0, p*), with N1 and N0 the installs whose mask has and lacks the bit. A billion installs cost what a thousand
 do. Over several epochs the memo is drawn first and kept; each epoch then draws its own reports from it. A k-ary wire
-moves whole categories, so its counts are multinomial. All chance comes from the `rng` argument.
+moves whole categories, so its counts are multinomial; subsets are filled category by category. All chance comes from
+the `rng` argument.
 
 Installs that change their answers, come and go are `hubbub.simulations.simulate.exact`'s; joint behaviour of several
 metrics takes real clients.
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.analysis.estimation.hashing import Positions
-from hubbub.protocol.channel import Channel, KaryChannel
+from hubbub.protocol.channel import Channel, KaryChannel, SubsetChannel
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Shape
 from hubbub.protocol.tally import Counts, Tally
@@ -84,8 +85,29 @@ def _sample(
 def carry(channel: Channel, total: Array | np.int64, ones: Array, rng: np.random.Generator) -> Array:
     """How many arrive at each position when `ones` of `total` were sent."""
     high, low = (float(probability) for probability in channel.probabilities)
+    if isinstance(channel, SubsetChannel):
+        return _carry_subsets(channel, ones, rng)
     if isinstance(channel, KaryChannel):
         arrives = np.full((channel.categories, channel.categories), low)
         np.fill_diagonal(arrives, high)
         return np.asarray(rng.multinomial(ones, arrives / arrives.sum(axis=1, keepdims=True)).sum(axis=-2))
     return np.asarray(rng.binomial(ones, high) + rng.binomial(total - ones, low))
+
+
+def _carry_subsets(channel: SubsetChannel, ones: Array, rng: np.random.Generator) -> Array:
+    """How many subsets hold each category. All with the same category sent go through the others in order: those that
+    have k more to take from those left take the next with probability k / left, whatever else they hold. So it is
+    enough to know how many have how many to take."""
+    size, others = channel.size, channel.categories - 1
+    counts = rng.binomial(ones, float(channel.probabilities[0]))
+    waiting = np.zeros((*ones.shape, size + 1), dtype=np.int64)
+    waiting[..., size - 1], waiting[..., size] = counts, ones - counts
+    for place in range(others):
+        takes = rng.binomial(waiting, np.minimum(np.arange(size + 1) / (others - place), 1.0))
+        waiting -= takes
+        waiting[..., :-1] += takes[..., 1:]
+        # The others close the gap that the one sent leaves: the next one after a gap is a place higher.
+        taken = takes.sum(axis=-1)
+        counts[..., place] += taken[..., place + 1 :].sum(axis=-1)
+        counts[..., place + 1] += taken[..., : place + 1].sum(axis=-1)
+    return np.asarray(counts)

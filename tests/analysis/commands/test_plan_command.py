@@ -63,6 +63,15 @@ def test_the_command_writes_metrics_that_load(kind: str, capsys) -> None:
     assert registry["planned"].kind == kind
 
 
+def test_what_is_asked_once_is_planned_with_the_noise_it_will_have(capsys) -> None:
+    asked = ("--kind", "choice", "--num-choices", "16", "--once", "--installs", "1e5", "--epsilon", "1")
+    assert run(*asked) == 0
+    assert "Noise: 4 categories of 16: the true one is among them with 0.475" in capsys.readouterr().out
+    assert run(*asked, "--toml") == 0
+    metric = Registry.parse(head("planned", 10) + capsys.readouterr().out)["planned"]
+    assert (metric.every, metric.weight, metric.max_values) == ("once", 4, 1)
+
+
 def test_the_command_draws_a_picture(tmp_path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
@@ -95,6 +104,7 @@ def test_the_command_plans_a_registry(capsys) -> None:
         (("--table", "--share", "0.1"), "--table is over shares and epsilons, got --share too"),
         (("--lifetime", "30"), "--lifetime needs a METRICS.TOML"),
         ((str(EXAMPLE),), "give --installs"),
+        (("--installs", "9", "--epsilon", "1", "--once", "--change-rate", "0.1"), "left out with --once, got 0.1"),
         (("--installs", "1e6", "--epsilon", "1", "--change-rate", "3"), r"change-rate must be in \[0, 1\], got 3"),
     ],
 )

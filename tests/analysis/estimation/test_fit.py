@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from hubbub.analysis.estimation.cells import pool
-from hubbub.analysis.estimation.fit import Fit, cell_variance, even_weights, extra_variance, outlier_cells
+from hubbub.analysis.estimation.fit import (
+    Fit,
+    Weights,
+    cell_variance,
+    even_weights,
+    extra_variance,
+    outlier_cells,
+    reweigh,
+    settle,
+    solve,
+)
 from hubbub.analysis.estimation.hashing import digests
 from hubbub.analysis.kinds.string import string_design
 from hubbub.protocol.kinds import String
@@ -77,3 +87,23 @@ def test_a_tail_is_no_exception():
     out, shrinkage = outlier_cells(DESIGN, fit_with(standard))
     assert not out.any()
     assert shrinkage == 1.0
+
+
+def test_a_fit_settles_at_the_weights_that_it_implies():
+    """A third of the installs hold strings that are not fitted, so that the first weights are far from the last."""
+    strings = Strings.of(define(String(num_bits=64, num_hashes=1, num_cohorts=16)), 40)
+    held = [4_000] * 2 + [200] * 38 + [4_000]
+    pooled = [pool(tally_of(strings.metric, held, np.random.default_rng(4), strings.where))]
+    design, chosen = string_design(pooled, digests(["text 0", "text 1"])), np.arange(2)
+    nothing = np.zeros(len(design.share), dtype=bool)
+    first = solve(design, chosen, even_weights(design, nothing))
+    second = solve(design, chosen, reweigh(design, first, nothing))
+    settled = settle(design, chosen, even_weights(design, nothing), nothing)
+    assert settled.shares == pytest.approx(second.shares, rel=1e-12)
+    assert settled.weights.tau2 == pytest.approx(second.weights.tau2, rel=1e-12)
+    assert first.weights.tau2 != settled.weights.tau2 > 0
+
+
+def test_without_cells_nothing_stands_for_strings_that_are_not_fitted():
+    assert Weights(cells=np.zeros(3), tau2=2.0).unfitted == 0.0
+    assert Weights(cells=np.array([0.0, 0.25]), tau2=2.0).unfitted == 0.5

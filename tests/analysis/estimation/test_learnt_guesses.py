@@ -55,6 +55,47 @@ def test_the_guess_is_the_average_over_the_prior_by_brute_force() -> None:
     assert together == pytest.approx(nearest_shares(brute, np.ones(20), 1.0, exactly=True), abs=0.02 * std_error)
 
 
+def test_a_clear_answer_is_moved_as_far_as_its_prior_is_steep() -> None:
+    """By brute force again: two of twenty stand clear. Under the law for all they are drawn as the others are; under
+    the other law they are as they are, and the rest has what they leave."""
+    std_error, size = 0.012, 20
+    x = zipf(size, 1.1) / zipf(size, 1.1).sum()
+    clear = x > 8 * std_error
+    assert clear.sum() == 2
+    f = np.linspace(1e-5, 0.6, 40_001)
+    width = f[1] - f[0]
+    likelihood = np.exp(-0.5 * ((x[:, np.newaxis] - f) / std_error) ** 2)
+    nobody = np.exp(-0.5 * (x / std_error) ** 2)
+    logs, guesses = [], []
+    for pi in np.geomspace(1 / size, 1, 6):
+        for shape in (0.15, 0.3, 0.6, 1.2, 2.5, 5, 10, 20, 50, 200, 1000):
+            for mean, drawn in ((1 / size, np.ones(size, dtype=bool)), (x[~clear].sum() / (~clear).sum(), ~clear)):
+                scale = mean / (pi * shape)
+                density = np.exp((shape - 1) * np.log(f / scale) - f / scale - lgamma(shape)) / scale
+                below = max(0.0, 1 - float(density.sum() * width)) if shape < 1 else 0.0
+                expected = (1 - pi + pi * below) * nobody + pi * (likelihood @ density) * width
+                chosen = 0.0
+                if not drawn.all():  # any share is as likely as any other, and so is which answers stand clear
+                    chosen = 2 * np.log(2 / size * np.sqrt(2 * np.pi) * std_error) + 18 * np.log(18 / size)
+                usual = np.log(0.5 if pi == 1 else 0.1) - np.log(1 + np.log(shape / 1.5) ** 2)
+                logs.append(np.log(expected[drawn]).sum() + chosen + usual)
+                guesses.append(np.where(drawn, pi * (likelihood @ (density * f)) * width / expected, x))
+    weight = np.exp(np.array(logs) - max(logs))
+    brute = np.array(guesses).T @ (weight / weight.sum())
+    found = learnt_shares(x, np.full(size, std_error**2), total=None)
+    assert (x - brute)[clear].min() > 0.05 * std_error, "far enough to be seen"
+    assert found == pytest.approx(brute, abs=0.02 * std_error)
+
+
+@pytest.mark.parametrize("std_error", [0.005, 0.01, 0.02])
+def test_where_two_answers_have_everything_the_others_share_a_tenth_of_what_noise_could_hide(std_error: float) -> None:
+    """Estimates of the others add up to nothing, with an error of sqrt(18) standard errors: little is left for them."""
+    noise = np.random.default_rng(5).standard_normal(18) * std_error
+    x = np.concatenate([[0.6, 0.4], noise - noise.mean()])
+    left = learnt_shares(x, np.full(20, std_error**2), total=None)[2:].sum()
+    assert left == pytest.approx(0.1 * std_error * np.sqrt(20), rel=0.15)
+
+
 def errors(shape: str, size: int, std_error: float, populations: int) -> np.ndarray:
     """Squared errors of learnt guesses and of those that a nonparametric mixture shrinks, on the same estimates."""
     rng = np.random.default_rng([7, size, *shape.encode()])

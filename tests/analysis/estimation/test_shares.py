@@ -14,6 +14,7 @@ from hubbub.analysis import decode
 from hubbub.analysis.estimation.cells import Cohort, TwoStageNoise, finite_population, pool
 from hubbub.analysis.estimation.shares import Shares, covariance_with_others, possible, shares
 from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean
+from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Counts, Tally
 from tests.analysis.worlds import define, tally_of
 from tests.chance import assert_binomial, power
@@ -176,6 +177,28 @@ def test_what_always_adds_up_to_one_covaries_with_nothing(memo, report, epochs, 
     assert found.estimate.sum() == pytest.approx(1)
     covariance = covariance_with(found, [cohort], np.arange(4), finite)
     assert np.abs(covariance).max() < 1e-9 * found.std_error.max() ** 2
+
+
+@pytest.mark.parametrize("finite", [0.0, 1 / 10_000])
+def test_subsets_covary_as_their_pairs_do(finite):
+    """A subset has a fixed size, so all estimates add up to one; and the covariance of two is that of the draw."""
+    shape = Choice(choices=tuple("abcdefgh"), absent="a")
+    noise = shape.best_noise(Fraction(1), Fraction(1), once=True)
+    metric = Definition(name="asked", every="once", shape=shape, noise=noise)
+    held = np.array([4_000, 3_000, 1_000, 500, 500, 500, 300, 200])
+    tally = tally_of(metric, held, np.random.default_rng(3))
+    (cohort,) = pool(tally).cohorts
+    found = shares([cohort], [list(range(8))], 8, finite)
+    assert found.estimate.sum() == pytest.approx(1)
+    covariance = covariance_with(found, [cohort], np.arange(8), finite)
+    assert np.abs(covariance).max() < 1e-9 * found.std_error.max() ** 2
+    q, p = (float(x) for x in noise.permanent.probabilities)
+    one, neither = (float(x) for x in noise.permanent.pairs)
+    f = np.clip(found.estimate, 0, 1)
+    drawn = (f[0] + f[1]) * (one - q * p) + (1 - f[0] - f[1]) * (neither - p * p)
+    sampled = -f[0] * f[1] * (1 / 10_000 - finite)
+    both = covariance_with(found, [cohort], np.array([1]), finite)[0]
+    assert both == pytest.approx(drawn / (q - p) ** 2 / 10_000 + sampled)
 
 
 def test_without_noise_those_who_reported_are_known_exactly_and_a_population_is_sampled():

@@ -9,12 +9,14 @@ import pytest
 
 from hubbub.analysis import Options, decode
 from hubbub.protocol.kinds import Choice, Histogram
-from tests.analysis.worlds import define, tally_of
+from hubbub.protocol.metric import Definition
+from tests.analysis.worlds import tally_of
 
-POPULATIONS = 1_000
+QUICK, FULL = 300, 1_000
 PROBABILITY = np.array([0.2, 0.1, 0.1, 0.6])  # the last is absent
 SHAPES = {
     "k-ary": (Choice(choices=("a", "b", "c")), "6", "9"),
+    "subsets": (Choice(choices=tuple("abcdefg")), "1", "1"),
     "bits": (Choice(choices=("a", "b", "c", *(f"nobody {i}" for i in range(30)))), "1", "3"),
     "histogram": (Histogram(edges=tuple(map(Fraction, range(4))), buckets_per_report=3), "6", "9"),
 }
@@ -24,36 +26,37 @@ SHAPES = {
     ("name", "estimand"), [("k-ary", "population"), ("bits", "reporting"), ("histogram", "reporting")]
 )
 def test_shares_among_those_who_answered_have_the_errors_of_samples(name, estimand):
-    assert_errors_are_those_of_samples(name, estimand)
+    assert_errors_are_those_of_samples(name, estimand, QUICK)
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(
-    ("name", "estimand"), [("k-ary", "reporting"), ("bits", "population"), ("histogram", "population")]
-)
+@pytest.mark.parametrize("estimand", ["population", "reporting"])
+@pytest.mark.parametrize("name", SHAPES)
 def test_shares_of_everyone_and_of_reports_have_the_errors_of_samples(name, estimand, figure):
-    """The other half of the same claim."""
-    ratio = assert_errors_are_those_of_samples(name, estimand)
-    figure(f"variance of samples over its estimate, {name}, {estimand}", f"{ratio:.3f} of {POPULATIONS} populations")
+    ratio = assert_errors_are_those_of_samples(name, estimand, FULL)
+    figure(f"variance of samples over its estimate, {name}, {estimand}", f"{ratio:.3f} of {FULL} populations")
 
 
-def assert_errors_are_those_of_samples(name, estimand):
-    """Most did not answer, so that the number of those who did is much of what is not known. A variance over 1000
-    populations is known to a fraction sqrt(2 / 1000); five of them are one false alarm in two million."""
+def assert_errors_are_those_of_samples(name, estimand, populations):
+    """Most did not answer, so that the number of those who did is much of what is not known. A variance over n
+    populations is known to a fraction sqrt(2 / n); five of them are one false alarm in two million."""
     shape, one_report, permanent = SHAPES[name]
-    metric = define(shape, one_report, permanent)
+    once = name == "subsets"
+    noise = shape.best_noise(Fraction(one_report), Fraction(permanent), once=once)
+    metric = Definition(name="asked", every="once" if once else "week", shape=shape, noise=noise)
+    assert (metric.weight == 2) == once
     assert metric.one_hot == (name == "k-ary")
     rng = np.random.default_rng([len(name), len(estimand)])
     options = Options(estimand=estimand, exclude_absent=True)
-    nobody = [0] * 30 * (name == "bits")
+    nobody = [0] * (30 * (name == "bits") + 4 * once)
     estimates, variances = [], []
-    for _ in range(POPULATIONS):
+    for _ in range(populations):
         held = (PROBABILITY * 5_000).astype(int) if estimand == "reporting" else rng.multinomial(5_000, PROBABILITY)
         found = decode(tally_of(metric, [*held[:3], *nobody, held[3]], rng), options=options)
         estimates.append(found.estimate[0])
         variances.append(found.std_error[0] ** 2)
-    assert np.mean(estimates) == pytest.approx(0.5, abs=5 * np.std(estimates) / np.sqrt(POPULATIONS) + 0.01)
+    assert np.mean(estimates) == pytest.approx(0.5, abs=5 * np.std(estimates) / np.sqrt(populations) + 0.01)
     # The median, because a ratio to an unlucky bottom has an error far out.
     ratio = np.var(estimates) / np.median(variances)
-    assert ratio == pytest.approx(1, abs=5 * np.sqrt(2 / POPULATIONS) + 0.05)
+    assert ratio == pytest.approx(1, abs=5 * np.sqrt(2 / populations) + 0.05)
     return ratio

@@ -20,7 +20,7 @@ MIDDLE = 0.5
 def metric_of(plan: Plan) -> Metric:
     return Metric(
         name="planned",
-        every="week",
+        every="once" if plan.once else "week",
         shape=plan.shape,
         noise=plan.noise,
         why="w",

@@ -23,6 +23,7 @@ SHAPES: dict[str, Shape] = {
     "flag": Flag(),
     "choice of 4": Choice(choices=("a", "b", "c", "d")),
     "choice of 40": Choice(choices=tuple(map(str, range(40))), absent="1"),
+    "choice of 20, asked once": Choice(choices=tuple(map(str, range(20))), absent="1"),
     "choice of 1000": Choice(choices=tuple(map(str, range(1000)))),
     "histogram": Histogram(edges=tuple(map(Fraction, range(9))), buckets_per_report=2),
     "histogram, one of 20": Histogram(edges=tuple(map(Fraction, range(21))), buckets_per_report=1),
@@ -47,6 +48,7 @@ def random_plan(name: str, rng: np.random.Generator) -> Plan:
         installs=float(round(10 ** rng.uniform(4.5, 6))),
         power=PROMISED,
         strings=CANDIDATES if shape.open_list else 0,
+        once=name.endswith("once"),
     )
     return replace(plan, share=min(share_for(plan), 1.0))
 
@@ -102,6 +104,7 @@ def test_plan_and_decode_test_the_same_rows_at_the_same_threshold(name: str) -> 
         epsilon_permanent=Fraction(2),
         installs=float(sum(people)),
         strings=CANDIDATES * shape.open_list,
+        once=name.endswith("once"),
     )
     found = decode(tally_of(metric_of(plan), people, np.random.default_rng(1), where), texts)
     tested = sum(role == ANSWER for role in found.roles)
@@ -125,7 +128,7 @@ def test_decode_detects_as_often_as_plan_promises(name: str) -> None:
 @pytest.mark.proof
 @pytest.mark.parametrize("name", SHAPES)
 def test_decode_detects_as_often_as_plan_promises_within_four_points(name: str, figure) -> None:
-    """Four settings of each of eleven shapes, 2000 tallies each: a standard error of 0.9 points."""
+    """Four settings of each of twelve shapes, 2000 tallies each: a standard error of 0.9 points."""
     rng = np.random.default_rng([20261117, *name.encode()])
     worst = 0.0
     for number in range(4):

@@ -20,6 +20,7 @@ def test_bulk_counting_equals_counting_one_by_one(metric, reports):
     cells = Cells(metric)
     cells.add(np.frombuffer(block.cohorts, np.uint8), np.frombuffer(block.vectors, np.uint8))
     assert cells.counts() == count(metric, made).epochs[20_000]
+    assert cells.total == reports
 
 
 def test_no_lane_overflows_when_a_cohort_has_every_bit_set_thousands_of_times():

@@ -135,3 +135,12 @@ def test_counts_that_were_purged_and_restored_are_shown_as_they_were(tmp_path):
         read(store, seen)
         assert [*store.lend(everything).withheld.values()] == [1]
     assert steps(seen) == []
+
+
+def test_without_steps_everything_is_shown_at_once(tmp_path):
+    place = Place(tmp_path / "data")
+    with place.open() as (store, take, registry):
+        take(pack(random_batch(Random(1), [registry["dark_theme"]], place.now)))
+        lent = store.lend(everything)
+    assert [cells.total for cells in lent.cells.values()] == [1]
+    assert (lent.withheld, lent.min_reports) == ({}, 0)

@@ -1,12 +1,13 @@
 """Kept reports: all of them, exactly once, in another order, without ids, in Parquet once their epoch has closed."""
 
 import errno
+import sqlite3
 from collections import Counter
 from random import Random
 
 import pytest
 
-from hubbub.collector.storage import kept_reports
+from hubbub.collector.storage import kept_reports, logged_counts
 from hubbub.collector.storage.kept_reports import path_of
 from hubbub.protocol.report import Batch
 from hubbub.protocol.tally import count
@@ -145,3 +146,23 @@ def test_metrics_that_keep_nothing_leave_only_counts(tmp_path):
     with place.open() as (store, _, _):
         assert store.checkpoint.kept_epochs() == []
     assert not (tmp_path / "reports").exists()
+
+
+@pytest.mark.parametrize(("code", "is_final"), [(sqlite3.SQLITE_BUSY_SNAPSHOT, False), (sqlite3.SQLITE_CORRUPT, True)])
+def test_files_that_cannot_be_made_because_somebody_reads_the_database_are_made_later(
+    tmp_path, monkeypatch, code, is_final
+):
+    """Also where SQLite says why it is busy, in the upper digits of its code."""
+
+    def meets_a_reader(*_):
+        error = sqlite3.OperationalError("planted")
+        error.sqlite_errorcode = code
+        raise error
+
+    monkeypatch.setattr(logged_counts, "write_closed", meets_a_reader)
+    with Place(tmp_path, KEEPING).open(save=False) as (store, _, _):
+        if is_final:
+            with pytest.raises(sqlite3.OperationalError, match="planted"):
+                Place.save(store)
+        else:
+            Place.save(store)

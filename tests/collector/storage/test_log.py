@@ -57,6 +57,8 @@ def test_a_torn_tail_is_cut_and_stays_cut(tmp_path, keep):
     data = path.read_bytes()
     torn = data[: ends[1].offset + keep].ljust(len(data), b"\0")
     path.write_bytes(torn)
+    assert read(tmp_path, cut=False) == sent[:6]
+    assert path.read_bytes() == torn, "who only looks changes nothing"
     assert read(tmp_path) == sent[:6]
     assert read(tmp_path) == sent[:6]
     assert path.read_bytes()[ends[1].offset :].strip(b"\0") == b""

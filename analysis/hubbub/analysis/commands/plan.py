@@ -33,6 +33,7 @@ def add_plan(parser: ArgumentParser) -> None:
         "  hubbub plan --kind choice --num-choices 1000 --share 0.1% --epsilon 2      how many installs?\n"
         "  hubbub plan --installs 50000 --epsilon 2                                   what will be seen?\n"
         "  hubbub plan --kind flag --table                                            how many in general?\n"
+        "  hubbub plan --kind choice --num-choices 16 --once --table                  how many, if asked once?\n"
         "  hubbub plan metrics.toml --installs 1e6 --consent 0.3                      what will each metric show?\n"
         "  hubbub plan metrics.toml --lifetime 30                                     share a budget out"
     )
@@ -49,6 +50,7 @@ def add_plan(parser: ArgumentParser) -> None:
     parser.add_argument("--strings", type=int, default=0, help="different strings expected")
     for option in (option for name in KINDS for option in kind_of(name).plan_options):
         parser.add_argument(f"--{option.name.replace('_', '-')}", type=int, default=option.default, help=option.help)
+    parser.add_argument("--once", action="store_true", help="asked once in the life of an install, not in every epoch")
     parser.add_argument("--change-rate", type=_share, help="chance that a value changes in an epoch: advises slots")
     parser.add_argument("--life", type=int, default=104, help="epochs an install lives (default: 104, two years)")
     parser.add_argument("--lifetime", type=Fraction, help="share this lifetime_epsilon out over METRICS.TOML")
@@ -91,6 +93,8 @@ def _plan_one(arguments: Namespace) -> int:
 
 
 def _slots(arguments: Namespace) -> Slots | None:
+    if arguments.once and arguments.change_rate is not None:
+        raise Invalid([f"--change-rate must be left out with --once, got {arguments.change_rate:g}"])
     return None if arguments.change_rate is None else slots_for(arguments.change_rate, arguments.life)
 
 
@@ -120,6 +124,7 @@ def _plan(arguments: Namespace, shape: Shape, unknown: str) -> Plan:
         alpha=arguments.alpha,
         values=arguments.values,
         strings=arguments.strings,
+        once=arguments.once,
     )
 
 
@@ -219,6 +224,7 @@ def _plan_registry(arguments: Namespace) -> int:
             alpha=arguments.alpha,
             values=arguments.values if metric.shape.open_list else None,
             strings=arguments.strings if metric.shape.open_list else 0,
+            once=metric.every == "once",
             noise_given=metric.noise,
         )
         rows.append((metric, plan, share_for(plan)))

@@ -9,7 +9,8 @@ and the masks of a cohort are themselves a sample of all installs; `sampling` is
 factor of a multinomial covariance. Pooling epochs averages the instantaneous noise only: the memos of an install
 are the same in each, so the permanent noise and the sampling count an install once. That all epochs saw the same
 installs is assumed, because it is the careful side: fewer shared installs make the truth closer, never farther.
-docs/estimation.md derives each line.
+Where a metric is asked once, no install is in two epochs: all of them are one crowd. docs/estimation.md derives each
+line.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.options import Estimand
-from hubbub.protocol.channel import Noise
+from hubbub.protocol.channel import Noise, SubsetChannel
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Tally
 
@@ -71,11 +72,30 @@ class TwoStageNoise:
         return cls(float(a1), float(a0), float(q), float(p))
 
 
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Covariance of the shares of two categories a, b that a report names together or not, times its installs:
+    floor + slope (f_a + f_b). With P(both named | one of them was sent, neither was) = b1, b0 and d = q* - p*:
+    floor = (b0 - p*^2) / d^2, slope = (b1 - q* p* - b0 + p*^2) / d^2."""
+
+    floor: float
+    slope: float
+
+    @classmethod
+    def of(cls, noise: Noise) -> Pairs | None:
+        if not isinstance(noise.permanent, SubsetChannel):
+            return None
+        (q, p), (one, neither) = noise.permanent.probabilities, noise.permanent.pairs
+        scale = (q - p) ** 2
+        return cls(float((neither - p * p) / scale), float((one - q * p - neither + p * p) / scale))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
     """All reports of one cohort, over the pooled epochs. Empty cohorts have infinite variance and no shares.
 
-    `one_hot` says that a report names one category of a k-ary channel; bits are drawn each by itself otherwise.
+    `one_hot` says that a report names one category of a k-ary channel; `pairs` is how the bits of a subset covary. Bits
+    are drawn each by itself otherwise.
     """
 
     noise: TwoStageNoise
@@ -84,6 +104,7 @@ class Cohort:
     sampling: float
     single_epoch: bool = True
     one_hot: bool = False
+    pairs: Pairs | None = None
 
     @property
     def shares(self) -> Array:
@@ -125,9 +146,11 @@ class PooledTally:
 def pool(tally: Tally) -> PooledTally:
     """The epochs of a tally together."""
     counts = list(tally.epochs.values())
-    noise = TwoStageNoise.of(tally.metric.noise)
+    noise, pairs = TwoStageNoise.of(tally.metric.noise), Pairs.of(tally.metric.noise)
     num_cohorts = tally.metric.shape.num_cohorts
     reports = np.array([epoch.num_reports for epoch in counts], dtype=np.float64).reshape(len(counts), num_cohorts)
+    if tally.metric.every == "once":
+        reports = reports.sum(axis=0, keepdims=True)
     cohorts = tuple(
         Cohort(
             noise=noise,
@@ -136,6 +159,7 @@ def pool(tally: Tally) -> PooledTally:
             sampling=_sampling(reports[:, c]),
             single_epoch=int(np.count_nonzero(reports[:, c])) <= 1,
             one_hot=tally.metric.one_hot,
+            pairs=pairs,
         )
         for c in range(num_cohorts)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -28,6 +28,10 @@ class Entries:
     inside: Array
     outside: Array
     alike: Array
+
+    @classmethod
+    def joined(cls, parts: Sequence[Entries]) -> Entries:
+        return cls(**{each.name: np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)})
 
 
 def law_of(cohorts: Sequence[Cohort], places: Sequence[int], entries: Entries, num_rows: int, finite: float) -> Law:

@@ -64,6 +64,20 @@ class Law:
         sampling = sums(self.row, self.installs * moved**2, len(self.step))
         return replace(self, fixed=np.minimum(finite / np.maximum(sampling, 1e-300), 1))
 
+    def of_rows(self, rows: Index) -> Law:
+        """Some of the rows, which must ascend."""
+        place = np.full(len(self.step), -1)
+        place[rows] = np.arange(len(rows))
+        crowds = np.flatnonzero(place[self.row] >= 0)
+        bits = np.flatnonzero(place[self.row][self.crowd] >= 0)
+        cells = np.flatnonzero(place[self.row][self.crowd][self.bit] >= 0)
+        of = {"offset": rows, "step": rows, "fixed": rows, "row": crowds, "installs": crowds}
+        of |= {"crowd": bits, "inside": bits, "outside": bits}
+        kept: dict[str, Any] = {each.name: getattr(self, each.name)[of.get(each.name, cells)] for each in fields(self)}
+        kept["row"] = place[kept["row"]]
+        kept["crowd"], kept["bit"] = np.searchsorted(crowds, kept["crowd"]), np.searchsorted(bits, kept["bit"])
+        return replace(self, **kept)
+
     def twice(self) -> Law:
         """All rows, and then all rows again."""
 
@@ -135,13 +149,19 @@ class Law:
         where it is `wanted`, with the share at which it is so.
 
         It takes the tilt at which the estimate is expected: found by Newton's steps in log odds, which are nearly
-        linear in the tilt, as for a plain count they are. Whenever a row has its tilt, its share moves on, likewise.
+        linear in the tilt, as for a plain count they are. Whenever a row has its tilt, its share moves on: by Newton's
+        step too, as long as each halves what is missing, and else to the middle of what is left.
         """
         value, far = estimate + self.offset, _FARTHEST / self.step
         least, most = self._reach(np.minimum), self._reach(np.maximum)
         odds = _odds(value, least, most)
         tilt, low, high = np.zeros_like(share), -far, far
-        below, above = np.full_like(share, -1.0), np.full_like(share, 2.0)  # shares known to be too small, too large
+        # Shares known to be too small, too large: at the estimate itself, which is unbiased, there is no deviation.
+        below, above = np.full_like(share, -1.0), np.full_like(share, 2.0)
+        missing = np.full_like(share, np.inf)
+        if wanted is not None:
+            below, above = np.where(wanted < 0, estimate, below), np.where(wanted > 0, estimate, above)
+            share = np.where((share > below) & (share < above), share, _middle(below, above))
         found, done = np.zeros_like(share), np.zeros(len(share), dtype=bool)
         for _ in range(_TURNS):
             curve, slope = self.cumulants(tilt, share)
@@ -169,7 +189,9 @@ class Law:
                 at_edge = ((share == 0) & (excess <= 0)) | ((share == 1) & (excess > 0))
                 done |= settled & ((np.abs(excess) < 2e-3) | (above - below < 1e-3 * self.step) | at_edge)
                 onward = settled & ~done
-                share = np.where(onward, _next_share(share, now, excess, r, slope, below, above), share)
+                halved = np.abs(excess) <= missing / 2
+                share = np.where(onward, _next_share(share, now, excess, r, slope, below, above, halved), share)
+                missing = np.where(onward, np.abs(excess), missing)
                 low, high = np.where(onward, -far, low), np.where(onward, far, high)
             tilt = np.where(done, tilt, moved)
             if done.all():
@@ -211,15 +233,19 @@ def interval(
 
 
 def _next_share(
-    share: Array, deviations: Array, excess: Array, r: Array, slope: Array, below: Array, above: Array
+    share: Array, deviations: Array, excess: Array, r: Array, slope: Array, below: Array, above: Array, halved: Mask
 ) -> Array:
-    """Newton's step towards no excess, or the middle where it leaves what is left; where the law is at its end, the
-    last share there is."""
+    """Newton's step towards no excess, or the middle where it leaves what is left or the last one `halved` nothing;
+    where the law is at its end, the last share there is."""
     with np.errstate(divide="ignore", invalid="ignore"):
         newton = np.clip(share + excess * r / slope, 0, 1)
     newton = np.where(np.abs(deviations) == _SURE, deviations > 0, newton)
-    middle = (np.maximum(below, 0) + np.minimum(above, 1)) / 2
-    return np.where((newton > below) & (newton < above), newton, middle)
+    return np.where((newton > below) & (newton < above) & halved, newton, _middle(below, above))
+
+
+def _middle(below: Array, above: Array) -> Array:
+    """Of the shares between that a population can have."""
+    return np.clip((np.maximum(below, 0) + np.minimum(above, 1)) / 2, 0, 1)
 
 
 def _odds(value: Array, least: Array, most: Array) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis.arrays import Array, Index, Mask
-from hubbub.analysis.estimation.cells import Cohort
+from hubbub.analysis.estimation.cells import Cohort, Pairs
 from hubbub.analysis.estimation.crowds import Entries, law_of
 from hubbub.analysis.estimation.intervals import Variance
 from hubbub.analysis.estimation.law import Law, interval, sums
@@ -180,6 +180,8 @@ def covariance_with_others(
     for index, cohort in enumerate(cohorts):
         if cohort.one_hot and cohort.reports:
             covariance += _kary_noise_covariance(of, cohort, index, own, truth, chosen)
+        if cohort.pairs is not None and cohort.reports:
+            covariance += _subset_noise_covariance(of, cohort, cohort.pairs, index, own, truth, chosen)
     return covariance
 
 
@@ -203,6 +205,19 @@ def _kary_noise_covariance(of: Shares, cohort: Cohort, index: int, own: Array, t
 
     held, memo, report = products(0.0), products(noise.a0 / kept), products(noise.p_star / noise.gain)
     return np.asarray((held - memo) * cohort.sampling + (memo - report) / cohort.reports)
+
+
+def _subset_noise_covariance(
+    of: Shares, cohort: Cohort, pairs: Pairs, index: int, own: Array, truth: Array, chosen: Mask
+) -> Array:
+    """A subset has a fixed size: what is in it keeps others out."""
+    here = of.cohort == index
+    coefficient = np.zeros(len(truth))
+    coefficient[of.answer[here]] = of.coefficient[here]
+    each, held = coefficient * chosen, coefficient * truth * chosen
+    others, held_by_others = each.sum() - each, held.sum() - held
+    shared = (pairs.floor + pairs.slope * own) * others + pairs.slope * held_by_others
+    return np.asarray(coefficient * shared * cohort.sampling)
 
 
 def _p_values(

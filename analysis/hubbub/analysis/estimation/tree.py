@@ -171,32 +171,14 @@ class Levels:
         among the installs that are in these, and among the others. Cells with one coefficient act alike."""
         cohorts = [cohort for level in self.levels for cohort, _ in level.parts]
         places = [place for place, level in enumerate(self.levels) for _ in level.parts]
-        columns: list[tuple[Array, Array, Array, Array, Array, Array, Array]] = []
+        found: list[Entries] = []
         number = 0
         for level, coefficients in zip(self.levels, self.coefficients(queries), strict=True):
-            width = coefficients.shape[1]
-            within, without = (of.reshape(len(queries), width, -1).sum(axis=2) for of in (inside, outside))
-            for row in range(len(queries) if level.parts else 0):
-                values, of = np.unique(np.round(coefficients[row], 12), return_inverse=True)
-                alike, ins, out = (sums(of, each, len(values)) for each in (np.ones(width), within[row], without[row]))
-                same, bits = np.ones(len(values)), np.arange(len(values), dtype=np.float64)
-                columns += [
-                    (row * same, (number + i) * same, bits, weight * values, ins, out, alike)
-                    for i, (_, weight) in enumerate(level.parts)
-                ]
-            number += len(level.parts)
-        together = [np.concatenate(column) for column in zip(*columns, strict=True)]
-        rows, cohort, bit, coefficient, ins, out, alike = together
-        entries = Entries(
-            row=rows.astype(np.int64),
-            cohort=cohort.astype(np.int64),
-            bit=bit.astype(np.int64),
-            coefficient=coefficient,
-            inside=ins,
-            outside=out,
-            alike=alike,
-        )
-        return law_of(cohorts, places, entries, len(queries), finite)
+            within, without = (of.reshape(*coefficients.shape, -1).sum(axis=2) for of in (inside, outside))
+            for _, weight in level.parts:
+                found.append(_alike(coefficients, weight, within, without, number))
+                number += 1
+        return law_of(cohorts, places, Entries.joined(found), len(queries), finite)
 
     def spread(self, queries: Array, guess: Array, finite: float) -> Spread:
         """Variances of queries, and covariances with the total, given the shares `guess` of the leaves: the same for
@@ -227,6 +209,26 @@ class Levels:
                 total = total + _dots(x * y, level.floor + (level.slope + level.sampling) * share)
                 total = total - level.sampling * _dots(x, share) * _dots(y, share)
         return total
+
+
+def _alike(coefficients: Array, weight: float, inside: Array, outside: Array, cohort: int) -> Entries:
+    """The cells of a level in each row, those with one coefficient as one entry."""
+    rounded = np.round(coefficients, 12)
+    order = np.argsort(rounded, axis=1)
+    rounded, within, without = (np.take_along_axis(each, order, axis=1) for each in (rounded, inside, outside))
+    is_new = np.diff(rounded, axis=1, prepend=-np.inf) > 0
+    entry = np.cumsum(is_new) - 1
+    row, _ = np.nonzero(is_new)
+    size = len(row)
+    return Entries(
+        row=row,
+        cohort=np.full(size, cohort),
+        bit=np.arange(size) - np.searchsorted(row, row),
+        coefficient=weight * rounded[is_new],
+        inside=sums(entry, within.ravel(), size),
+        outside=sums(entry, without.ravel(), size),
+        alike=sums(entry, np.ones(rounded.size), size),
+    )
 
 
 def _dots(a: Array, b: Array) -> Array:

@@ -149,12 +149,11 @@ def _variance_beside_absent(
     """Var(share - r (1 - absent)) where the ratio is r and as many answered as estimated; and Var(absent)."""
     of_absent = float(found.std_error[is_absent][0] ** 2)
     absent = float(possible(found.estimate)[is_absent][0])
-    truth = np.where(is_absent, absent, 0)
+    covariance = _covariance(found, cohorts, is_absent, finite, np.where(is_absent, absent, 0))
 
     def variance(ratio: Array) -> Array:
         own = np.clip(ratio, 0, 1) * (1 - absent)
-        covariance = covariance_with_others(found, cohorts, is_absent, finite, own, truth)
-        return np.asarray(found.variance.at(own) + 2 * ratio * covariance + ratio**2 * of_absent)
+        return np.asarray(found.variance.at(own) + 2 * ratio * covariance(own) + ratio**2 * of_absent)
 
     return variance, of_absent
 
@@ -168,14 +167,23 @@ def _variance_beside_others(
     with_others = covariance_with_others(found, cohorts, everyone, finite, truth, truth)
     of_all = float((found.std_error**2 + with_others).sum())
     of_others = np.maximum(of_all - found.std_error**2 - 2 * with_others, 0)
+    covariance = _covariance(found, cohorts, everyone, finite, truth)
 
     def variance(ratio: Array) -> Array:
         own = np.clip(ratio, 0, 1) * answered
-        covariance = covariance_with_others(found, cohorts, everyone, finite, own, truth)
         left = 1 - ratio
-        return np.asarray(left**2 * found.variance.at(own) - 2 * ratio * left * covariance + ratio**2 * of_others)
+        return np.asarray(left**2 * found.variance.at(own) - 2 * ratio * left * covariance(own) + ratio**2 * of_others)
 
     return variance, of_all
+
+
+def _covariance(
+    found: Shares, cohorts: Sequence[Cohort], chosen: Mask, finite: float, truth: Array
+) -> Callable[[Array], Array]:
+    """Of each share with the chosen others, as a function of the share itself: a line, which two points give."""
+    nothing = np.zeros(len(truth))
+    none, all_ = (covariance_with_others(found, cohorts, chosen, finite, nothing + own, truth) for own in (0.0, 1.0))
+    return lambda own: none + own * (all_ - none)
 
 
 def _diagnostics(cohorts: Sequence[Cohort], found: Shares, attack_gain: float, options: Options) -> Diagnostics:

@@ -57,11 +57,16 @@ def _planned(given: Mapping[str, int], strings: int) -> Choice:
     return Choice(choices=choices, absent="choice 0")
 
 
+def _toml(shape: Choice) -> str:
+    absent = "" if shape.absent is None else f"\nabsent = {json.dumps(shape.absent)}"
+    return f"choices = {json.dumps(list(shape.choices))}{absent}"
+
+
 CHOICE: Kind[Choice] = Kind(
     decode=decode_choice,
     unit_variance=lambda shape, noise, share, strings: bit_variance(noise, share),
     planned=_planned,
-    toml=lambda shape: f"choices = {json.dumps(list(shape.choices))}",
+    toml=_toml,
     tested=lambda shape, candidates: len(shape.choices),
     asked=lambda shape: 1.0,
     plan_options=(PlanOption("num_choices", 8, "choice (default: 8)"),),

@@ -33,14 +33,16 @@ def decode_range(pools: Pools, candidates: Sequence[str], options: Options) -> D
     levels = Levels.of(shape.branching, [pool.cohorts for pool in pools])
     finite = finite_population(pools, options.estimand)
     distribution = Distribution.of(levels, float(shape.low), float(shape.high), finite, options.confidence)
-    rows = _rows(distribution, shape.unit, options)
+    rows, if_empty = _rows(distribution, shape.unit, options)
     tests = max(1, sum(role == ANSWER for role in rows.roles))
+    # All cells of a level have the same noise but for the shares around them.
+    floor = np.nan if options.ranges else float(if_empty[0]) * Rule(tests, options.alpha).deviations
     return assemble(
         pools,
         options,
         rows,
         diagnostics=_diagnostics(pools, distribution, options),
-        noise_floor=_floor(distribution, tests, options) if not options.ranges else np.nan,
+        noise_floor=floor,
         notes=_notes(levels),
         distribution=distribution,
         answered_only=options.exclude_absent,
@@ -65,37 +67,54 @@ def _diagnostics(pools: Pools, distribution: Distribution, options: Options) -> 
     )
 
 
-def _rows(distribution: Distribution, unit: str, options: Options) -> Columns:
-    """The ranges asked for, or the finest level of at most 64 cells; `absent`; quantiles of those who answered."""
+def _rows(distribution: Distribution, unit: str, options: Options) -> tuple[Columns, Array]:
+    """The ranges asked for, or the finest level of at most 64 cells; `absent`; quantiles of those who answered. And the
+    standard error of each range if it were empty."""
     cells = list(options.ranges) or _cells(distribution)
-    shown = distribution.shares(cells, of="answered" if options.exclude_absent else "all")
-    guess = distribution.sums(distribution.best_guess, cells)
-    answered = float(distribution.best_guess.sum())
     names = [f"[{low:g}, {high:g}){f' {unit}' if unit else ''}" for low, high in cells]
-    absent = _absent(distribution)
-    quantiles = distribution.quantiles(list(options.quantiles))
-    show_absent = 0 if options.exclude_absent else 1
+    guess, answered = distribution.sums(distribution.best_guess, cells), float(distribution.best_guess.sum())
+    if options.exclude_absent:
+        shown, tests = distribution.tested_shares(cells, of="answered")
+        cell_rows = Columns(
+            values=names,
+            roles=[ANSWER] * len(cells),
+            estimate=shown.estimate,
+            std_error=shown.std_error,
+            low=shown.low,
+            high=shown.high,
+            p_value=tests.p_value,
+            best_guess=guess / answered if answered > 0 else guess,
+        )
+    else:
+        # Whoever is not in the whole range did not answer.
+        shown, tests = distribution.tested_shares([*cells, (distribution.low, distribution.high)], of="all")
+        absent = 1 - shown.estimate[-1:]
+        cell_rows = Columns(
+            values=[*names, "absent"],
+            roles=[*[ANSWER] * len(cells), ABSENT],
+            estimate=np.append(shown.estimate[:-1], absent),
+            std_error=shown.std_error,
+            low=np.append(shown.low[:-1], 1 - shown.high[-1]),
+            high=np.append(shown.high[:-1], 1 - shown.low[-1]),
+            p_value=np.append(tests.p_value[:-1], normal_p_value(absent, shown.std_error[-1:])),
+            best_guess=np.append(guess, max(0.0, 1 - answered)),
+        )
+    return _with_quantiles(cell_rows, distribution, options.quantiles), tests.std_error
+
+
+def _with_quantiles(rows: Columns, distribution: Distribution, wanted: Sequence[float]) -> Columns:
+    if not wanted:
+        return rows
+    found = distribution.quantiles(list(wanted))
     return Columns(
-        values=[*names, *["absent"] * show_absent, *(f"quantile {q:g}" for q in options.quantiles)],
-        roles=[*[ANSWER] * len(cells), *[ABSENT] * show_absent, *[NUMBER] * len(options.quantiles)],
-        estimate=np.concatenate([shown.estimate, absent[0][:show_absent], quantiles.estimate]),
-        std_error=np.concatenate([shown.std_error, absent[1][:show_absent], quantiles.std_error]),
-        low=np.concatenate([shown.low, absent[2][:show_absent], quantiles.low]),
-        high=np.concatenate([shown.high, absent[3][:show_absent], quantiles.high]),
-        p_value=np.concatenate(
-            [
-                distribution.p_values(cells),
-                normal_p_value(absent[0], absent[1])[:show_absent],
-                np.full(len(options.quantiles), np.nan),
-            ]
-        ),
-        best_guess=np.concatenate(
-            [
-                guess / answered if options.exclude_absent and answered > 0 else guess,
-                np.array([max(0.0, 1 - answered)])[:show_absent],
-                quantiles.estimate,
-            ]
-        ),
+        values=[*rows.values, *(f"quantile {q:g}" for q in wanted)],
+        roles=[*rows.roles, *[NUMBER] * len(wanted)],
+        estimate=np.append(rows.estimate, found.estimate),
+        std_error=np.append(rows.std_error, found.std_error),
+        low=np.append(rows.low, found.low),
+        high=np.append(rows.high, found.high),
+        p_value=np.append(rows.p_value, np.full(len(wanted), np.nan)),
+        best_guess=np.append(rows.best_guess, found.estimate),
     )
 
 
@@ -111,16 +130,6 @@ def _shown_level(branching: int, num_leaves: int) -> int:
     while branching ** (level + 1) <= min(_MOST_ROWS, num_leaves):
         level += 1
     return level
-
-
-def _absent(distribution: Distribution) -> tuple[Array, Array, Array, Array]:
-    whole = distribution.shares([(distribution.low, distribution.high)], of="all")
-    return 1 - whole.estimate, whole.std_error, 1 - whole.high, 1 - whole.low
-
-
-def _floor(distribution: Distribution, tests: int, options: Options) -> float:
-    """All cells of a level have the same noise but for the shares around them."""
-    return distribution.error_if_empty(*_cells(distribution)[0]) * Rule(tests, options.alpha).deviations
 
 
 def _notes(levels: Levels) -> list[str]:

@@ -99,8 +99,8 @@ def places_of(pools: Pools) -> list[int]:
 
 
 def average_installs(pools: Pools) -> float:
-    """The installs of an average epoch."""
-    return sum(pool.reports / max(len(pool.epochs), 1) for pool in pools)
+    """The installs of an average epoch; of a metric that is asked once, all of them."""
+    return sum(pool.reports / (max(len(pool.epochs), 1) if pool.metric.every != "once" else 1) for pool in pools)
 
 
 def require_same_shape(pools: Pools) -> None:

@@ -9,7 +9,7 @@ from math import ceil, inf
 from scipy import stats
 
 from hubbub.analysis.planning.plan import Plan, installs_for, share_for
-from hubbub.protocol.channel import KaryChannel, Noise
+from hubbub.protocol.channel import KaryChannel, Noise, SubsetChannel
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 
@@ -18,6 +18,9 @@ def channel_in_words(noise: Noise) -> str:
     high, low = noise.composed.probabilities
     if isinstance(noise.permanent, KaryChannel):
         return f"one category of {noise.permanent.categories}: the truth arrives with {float(high):.3f}"
+    if isinstance(noise.permanent, SubsetChannel):
+        some = f"{noise.permanent.size} categories of {noise.permanent.categories}"
+        return f"{some}: the true one is among them with {float(high):.3f}, any other with {float(low):.3f}"
     return f"bits: a 1 arrives as 1 with q* = {float(high):.4f}, a 0 with p* = {float(low):.4f}"
 
 

@@ -33,7 +33,7 @@ class Plan:
     """One metric, one epoch. For a `mean`, `share` is a distance as a share of the range.
 
     `values` are the candidates of a string metric, all of which are tested; unless said, as many as the `strings`
-    expected.
+    expected. `once`: it is asked once in the life of an install, which may need less noise.
     """
 
     shape: Shape
@@ -46,6 +46,7 @@ class Plan:
     alpha: float = 0.05
     values: int | None = None
     strings: int = 0
+    once: bool = False
     noise_given: Noise | None = None
 
     def __post_init__(self) -> None:
@@ -77,7 +78,7 @@ class Plan:
 
     @property
     def noise(self) -> Noise:
-        return self.noise_given or _best_noise(self.shape, self.epsilon_one_report, self.epsilon_permanent)
+        return self.noise_given or _best_noise(self.shape, self.epsilon_one_report, self.epsilon_permanent, self.once)
 
     @property
     def reports(self) -> float:
@@ -112,8 +113,8 @@ class Plan:
 
 
 @lru_cache(maxsize=256)  # exact, so slow; a search asks for the same one again and again
-def _best_noise(shape: Shape, epsilon_one_report: Fraction, epsilon_permanent: Fraction) -> Noise:
-    return shape.best_noise(epsilon_one_report, epsilon_permanent)
+def _best_noise(shape: Shape, epsilon_one_report: Fraction, epsilon_permanent: Fraction, once: bool) -> Noise:
+    return shape.best_noise(epsilon_one_report, epsilon_permanent, once)
 
 
 def unit_variance(shape: Shape, noise: Noise, share: float, strings: int = 0) -> float:

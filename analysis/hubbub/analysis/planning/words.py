@@ -53,7 +53,8 @@ def answer_words(plan: Plan, unknown: str, answer: float, slots: Slots | None) -
     lines.append(
         f"Standard error {short_percent(plan.std_error())}; seen from an estimate of {short_percent(plan.line)}."
     )
-    lines.append(f"Noise: {channel_in_words(plan.noise)}; all reports of one answer: epsilon {permanent}.")
+    told = "one report in the life of an install" if plan.once else f"all reports of one answer: epsilon {permanent}"
+    lines.append(f"Noise: {channel_in_words(plan.noise)}; {told}.")
     lines += kind_of(plan.shape.kind).plan_remarks(_sketch(plan))
     if slots is not None:
         lines += _slot_words(slots, plan)
@@ -118,6 +119,7 @@ def table_words(plan: Plan, found: Mapping[tuple[float, Fraction], float]) -> li
 def toml_of(plan: Plan, slots: Slots | None) -> str:
     """The planned metric, to be put into a metrics.toml."""
     most = plan.shape.num_masks
+    slots_wanted = [] if plan.once else [f"max_values = {min(most, slots.max_values) if slots else min(most, 2)}"]
     return "\n".join(
         [
             "[metrics.planned]",
@@ -125,10 +127,10 @@ def toml_of(plan: Plan, slots: Slots | None) -> str:
             'why = "Say what will be decided with it"',
             'owner = "somebody@example.org"',
             "expires = 2030-01-01",
-            'every = "week"',
+            f'every = "{"once" if plan.once else "week"}"',
             f"epsilon_one_report = {float(plan.epsilon_one_report):g}",
             f"epsilon_permanent = {float(plan.epsilon_permanent):g}",
-            f"max_values = {min(most, slots.max_values) if slots else min(most, 2)}",
+            *slots_wanted,
             kind_of(plan.shape.kind).toml(plan.shape),
         ]
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, type_name
-from hubbub.protocol.noise import kary_noise, prefers_kary
+from hubbub.protocol.noise import kary_noise, prefers_kary, subset_noise
 from hubbub.protocol.shape import MAX_BITS, ONE_OF_MANY, Shape
 
 
@@ -71,7 +71,11 @@ class Choice(Shape, kw_only=True):
         shown = ", ".join(self.choices[:6]) + (", ..." if len(self.choices) > 6 else "")
         return f"one of {len(self.choices)} choices ({shown})"
 
-    def best_noise(self, epsilon_one_report: Fraction, epsilon_permanent: Fraction) -> Noise:
+    def best_noise(self, epsilon_one_report: Fraction, epsilon_permanent: Fraction, once: bool = False) -> Noise:
+        # A subset that is shown again would tell installs apart: never for an answer that is repeated.
+        subsets = subset_noise(epsilon_one_report, self.categories) if once else None
+        if subsets is not None:
+            return subsets
         if prefers_kary(epsilon_one_report, self.categories):
             return kary_noise(epsilon_one_report, epsilon_permanent, self.categories)
         return super().best_noise(epsilon_one_report, epsilon_permanent)

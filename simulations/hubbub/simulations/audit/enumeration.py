@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 
-from hubbub.client.respond import carry_bits, carry_category
-from hubbub.protocol.channel import PRECISION, UNITS, KaryChannel, Noise, Units
+from hubbub.client.respond import carry_bits, carry_category, carry_subset
+from hubbub.protocol.channel import PRECISION, UNITS, KaryChannel, Noise, SubsetChannel, Units
 from hubbub.simulations.audit.scores import MEMO
 
 MOST_OUTCOMES = 100_000
@@ -27,6 +27,8 @@ def worst_odds(noise: Noise, lost: int, gained: int, reports: int) -> Fraction |
     many outcomes to try. `reports = MEMO`: the memo itself is seen."""
     if isinstance(noise.permanent, KaryChannel):
         return _worst_of_categories(noise, noise.permanent.categories, reports)
+    if isinstance(noise.permanent, SubsetChannel):
+        return _worst_of_subsets(noise.permanent)
     if (max(reports, 1) + 1) ** (lost + gained) > MOST_OUTCOMES:
         return None
     has, lacks = _seen(_bit_law(noise.permanent_units), _bit_law(noise.instantaneous_units), reports)
@@ -63,6 +65,27 @@ def _worst_of_categories(noise: Noise, categories: int, reports: int) -> Fractio
             after = [prod(weight**times for weight, times in zip(row, named, strict=True)) for row in report]
             columns.append([sum(w * rest for w, rest in zip(row, after, strict=True)) for row in memo])
     return max(Fraction(max(column), min(column)) for column in columns if any(column))
+
+
+def _worst_of_subsets(channel: SubsetChannel) -> Fraction | None:
+    """Over every subset, of two categories; it is reported as it is, so that more reports show nothing more. A subset's
+    numbers stand together: both ends of each range are tried."""
+    if channel.with_sent + channel.without_sent > MOST_OUTCOMES:
+        return None
+    starts = [i * channel.held for i in range(channel.with_sent)]
+    starts += [channel.with_sent * channel.held + i * channel.other for i in range(channel.without_sent)]
+    laws: list[dict[int, int]] = []
+    for sent in (1, 2):
+        law: dict[int, int] = {}
+        for start, end in pairwise([*starts, channel.units]):
+            named = carry_subset(sent, channel, start)
+            assert named == carry_subset(sent, channel, end - 1)
+            law[named] = law.get(named, 0) + end - start
+        laws.append(law)
+    one, other = laws
+    if one.keys() != other.keys():
+        return Fraction(channel.units)
+    return max(Fraction(max(one[named], other[named]), min(one[named], other[named])) for named in one)
 
 
 def _ways_to_name(categories: int, reports: int) -> Iterator[Integers]:

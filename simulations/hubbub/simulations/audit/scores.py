@@ -14,7 +14,7 @@ from math import comb, log
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.protocol.channel import BitChannel, KaryChannel, Noise
+from hubbub.protocol.channel import BitChannel, KaryChannel, Noise, SubsetChannel
 from hubbub.simulations.audit.evidence import Chances, about_expected
 
 Counts = npt.NDArray[np.int64]
@@ -70,6 +70,8 @@ def score_law(noise: Noise, lost: int, gained: int, reports: int) -> ScoreLaw:
             return _of_bits(permanent, instantaneous, lost, gained, reports)
         case KaryChannel() as permanent, KaryChannel() as instantaneous:
             return _of_categories(permanent, instantaneous, reports)
+        case SubsetChannel() as permanent, _:
+            return _of_subsets(permanent, max(reports, 1))
     raise AssertionError("unreachable: both stages are of one sort")
 
 
@@ -122,6 +124,20 @@ def _of_categories(permanent: KaryChannel, instantaneous: KaryChannel, reports: 
         found.append((int(table[i, j]), if_one, if_other))
     scores, one, other = _grouped(*(np.array(column) for column in zip(*found, strict=True)))
     return ScoreLaw(1, 1, scores, one, other, table)
+
+
+def _of_subsets(channel: SubsetChannel, reports: int) -> ScoreLaw:
+    """What counts is which of the two categories the subset holds; every report shows the same one."""
+    (q, p), (both, _) = channel.probabilities, channel.pairs
+    laws = {(1, 1): (both, both), (1, 0): (q - both, p - both), (0, 1): (p - both, q - both)}
+    laws[0, 0] = (1 - q - p + both,) * 2
+    table = np.zeros((reports + 1, reports + 1), dtype=np.int64)
+    found: list[tuple[int, float, float]] = []
+    for (i, j), (one, other) in laws.items():
+        table[i * reports, j * reports] = _score(float(one), float(other))
+        found.append((int(table[i * reports, j * reports]), float(one), float(other)))
+    scores, ones, others = _grouped(*(np.array(column) for column in zip(*found, strict=True)))
+    return ScoreLaw(1, 1, scores, ones, others, table)
 
 
 def _score(one: float, other: float) -> int:

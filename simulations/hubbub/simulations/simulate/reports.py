@@ -9,12 +9,13 @@ law of counts is used: this is the slow way that the fast one (`hubbub.simulatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from math import comb
 
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.protocol.channel import PRECISION, UNITS, Units
+from hubbub.protocol.channel import PRECISION, UNITS, KaryChannel, SubsetChannel, Units
 from hubbub.protocol.metric import Metric
 from hubbub.simulations.kinds.kind import NOWHERE, Index
 from hubbub.simulations.people.histories import Histories
@@ -49,11 +50,20 @@ def report_tally(
             answered = answer_from_slots(metric, block.keys, block.installs, epochs, rng)
             stale += answered.stale
             totals += (answered.slot != NOWHERE).sum(axis=0)
-            counts += (_categories if metric.one_hot else _bits)(metric, block, answered, words)
+            counts += _way(metric)(metric, block, answered, words)
         reports.append(totals)
         rows.append(counts)
         progress((masks.cohort + 1) / metric.shape.num_cohorts)
     return Sampled(tally_from(metric, epochs, reports, rows), stale)
+
+
+def _way(metric: Metric) -> Callable[[Metric, CohortMasks, Answered, np.random.Generator], Index]:
+    match metric.noise.permanent:
+        case KaryChannel():
+            return _categories
+        case SubsetChannel():
+            return _subsets
+    return _bits
 
 
 def _blocks(masks: CohortMasks, size: int) -> Iterator[CohortMasks]:
@@ -151,3 +161,41 @@ def _carry_categories(sent: Index, width: int, units: Units, rng: np.random.Gene
     number = rng.integers(0, UNITS, size=len(sent))
     category = number // max(other, 1)
     return np.where(number >= other * (width - 1), sent, category + (category >= sent))
+
+
+# --- subsets ------------------------------------------------------------------------------------------------------
+
+
+def _subsets(metric: Metric, block: CohortMasks, answered: Answered, rng: np.random.Generator) -> Index:
+    """How many reports of each epoch hold each category; a subset is reported as it was drawn."""
+    channel = metric.noise.permanent
+    assert isinstance(channel, SubsetChannel)
+    drawn = answered.held != NOWHERE
+    memos = np.zeros((*answered.held.shape, channel.categories), dtype=bool)
+    memos[drawn] = _carry_subsets(block.where[answered.held[drawn], 0], channel, rng)
+    counts = []
+    for slot in answered.slot.T:
+        there = np.flatnonzero(slot != NOWHERE)
+        counts.append(memos[there, slot[there]].sum(axis=0, dtype=np.int64))
+    return np.stack(counts)
+
+
+def _carry_subsets(sent: Index, channel: SubsetChannel, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """As the client's `carry_subset`, for many: rows of categories."""
+    others = channel.categories - 1
+    number = rng.integers(0, channel.units, size=len(sent))
+    beyond = number - channel.with_sent * channel.held
+    left = np.where(beyond < 0, channel.size - 1, channel.size)
+    rank = np.where(beyond < 0, number // channel.held, beyond // channel.other)
+    below = np.array([[comb(n, k) for k in range(channel.size + 1)] for n in range(others)], dtype=np.int64)
+    rest = np.zeros((len(sent), others), dtype=bool)
+    for position in range(others - 1, -1, -1):
+        takes = (left > 0) & (rank >= below[position, left])
+        rest[:, position] = takes
+        rank -= np.where(takes, below[position, left], 0)
+        left -= takes
+    column = np.arange(channel.categories)
+    away = column - (column > sent[:, np.newaxis])
+    bits = np.take_along_axis(rest, np.minimum(away, others - 1), axis=1)
+    bits[np.arange(len(sent)), sent] = beyond < 0
+    return np.asarray(bits)

@@ -136,10 +136,11 @@ def picked(case: str, sightings: int) -> tuple[dict[int, float], dict[int, float
 def _chances(right: Array, other: Array) -> list[float]:
     """Of being picked from each crowd, given the law of the right install's score and that of any other's."""
     above = np.concatenate([np.cumsum(other[::-1])[::-1][1:], [0.0]])
+    logs = [np.log1p(-np.minimum(x, 1 - 1e-15)) for x in (above, above + other)]
     result = []
     for crowd in CROWDS:
         # Ties by lot: E[1 / (1 + ties); nobody better] = ((1 - above)**N - (1 - above - tie)**N) / (N tie).
-        better, as_good = (np.exp(crowd * np.log1p(-np.minimum(x, 1 - 1e-15))) for x in (above, above + other))
+        better, as_good = (np.exp(crowd * log) for log in logs)
         ties = crowd * other
         share = np.where(ties > 1e-9, (better - as_good) / np.where(ties > 1e-9, ties, 1), better)
         result.append(float(np.sum(right * share)))

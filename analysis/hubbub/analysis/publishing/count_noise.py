@@ -1,0 +1,70 @@
+"""The noise of published counts: which, how wide, and what a count with it tells about whether an install took part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import exp
+from typing import Literal
+
+from hubbub.analysis.accounting.mechanisms import gaussian_count, laplace_count
+from hubbub.analysis.accounting.privacy_loss import PrivacyLoss
+from hubbub.analysis.publishing.discrete_noise import NoiseSource
+from hubbub.protocol.invalid import Invalid, brief, say
+from hubbub.protocol.metric import Definition
+
+_FORM = "count noise must be gaussian:DEVIATION from 1 to 1000000 or laplace:EPSILON from 0.000001 to 1"
+
+
+@dataclass(frozen=True, slots=True)
+class CountNoise:
+    """`gaussian:20`: discrete Gaussian noise of deviation 20 on every count. `laplace:0.1`: discrete Laplace noise that
+    hides one in a count with epsilon 0.1."""
+
+    law: Literal["gaussian", "laplace"]
+    width: Fraction  # the deviation, or 1 / epsilon
+
+    @classmethod
+    def parse(cls, text: str) -> CountNoise:
+        law, _, number = text.partition(":")
+        try:
+            given = Fraction(number)
+        except (ValueError, ZeroDivisionError):
+            given = Fraction(0)
+        if law == "gaussian" and 1 <= given <= 1_000_000:
+            return cls("gaussian", given)
+        if law == "laplace" and Fraction(1, 1_000_000) <= given <= 1:
+            return cls("laplace", 1 / given)
+        raise Invalid([f"{_FORM}, got {brief(text)}"])
+
+    def __str__(self) -> str:
+        return f"{self.law}:{say(self.width if self.law == 'gaussian' else 1 / self.width)}"
+
+    @property
+    def variance(self) -> float:
+        """Of the Gaussian law at most this, and from a deviation of 1 on within a millionth of it."""
+        if self.law == "gaussian":
+            return float(self.width**2)
+        r = exp(-1 / float(self.width))
+        return 2 * r / (1 - r) ** 2
+
+    def draw(self, source: NoiseSource) -> int:
+        return source.gaussian(self.width**2) if self.law == "gaussian" else source.laplace(self.width)
+
+    def loss(self, counts: int) -> PrivacyLoss:
+        """Of so many counts, in each of which one report makes a difference of 1."""
+        return _loss(self, counts)
+
+
+def counts_of_a_report(metric: Definition) -> int:
+    """In how many published counts of an epoch one report shows: that of reports, and one for each bit it may set."""
+    shape = metric.shape
+    widest = max(shape.width(cohort) for cohort in range(shape.num_cohorts))
+    return 1 + (1 if metric.one_hot else widest)
+
+
+@cache
+def _loss(noise: CountNoise, counts: int) -> PrivacyLoss:
+    one = gaussian_count(float(noise.width)) if noise.law == "gaussian" else laplace_count(float(noise.width))
+    return one.times(counts)

@@ -1,0 +1,214 @@
+"""The ledger of everything that was published from one collector's tallies, and the budget that it keeps.
+
+A release is charged before its noise is drawn: written, with a checksum that covers all records before it, and synced.
+Whatever happens afterwards, at worst something is charged that nobody saw; never is something seen that was not
+charged. Each record says how long it is, so that one whose writing was cut short is known from one that was damaged:
+the first is dropped (its release was never made), the second makes the whole ledger refused. One process at a time.
+
+It belongs beside the data, not on a web page: it holds exact numbers of reports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache, reduce
+from hashlib import blake2b
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from hubbub.analysis.accounting.privacy_loss import PrivacyLoss
+from hubbub.analysis.publishing.count_noise import CountNoise
+from hubbub.protocol.cadence import epoch_text
+from hubbub.protocol.invalid import Invalid, require
+
+FORMAT = "hubbub.ledger"
+VERSION = 1
+_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The most that all releases together may tell about whether one install took part."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not 0 < self.epsilon < inf:
+            problems.append(f"the budget's epsilon must be above 0, got {self.epsilon:g}")
+        if not 0 < self.delta < 1:
+            problems.append(f"the budget's delta must be above 0 and below 1, got {self.delta:g}")
+        require(problems)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One epoch of one metric, published once. `digest` is of its exact counts."""
+
+    metric: str
+    metric_hash: str
+    every: str
+    epoch: int
+    reports: int
+    digest: str
+    noise: str
+    counts: int  # in how many of the published counts one report shows
+
+
+class Ledger:
+    """What is in a ledger that is open and locked. Made by `open_ledger`."""
+
+    def __init__(self, descriptor: int, budget: Budget | None, path: Path) -> None:
+        self._descriptor, self._path = descriptor, path
+        records, self._end = _records(_read_all(descriptor), path)
+        if records:
+            self.budget = Budget(**records[0]["budget"])
+            if budget is not None and budget != self.budget:
+                was, now = (f"{each.epsilon:g},{each.delta:g}" for each in (self.budget, budget))
+                raise Invalid([f"{path}: the budget must stay what it was declared, {was}, got {now}"])
+        elif budget is None:
+            raise Invalid([f"{path}: a new ledger needs a budget, --budget EPSILON,DELTA"])
+        else:
+            self.budget = budget
+        self._number = len(records)
+        self._checksum = records[-1]["checksum"] if records else ""
+        self.items = [Item(**item) for record in records[1:] for item in record["items"]]
+
+    @property
+    def spent(self) -> float:
+        """The epsilon of everything in the ledger, at the budget's delta."""
+        return epsilon_of(self.items, self.budget.delta)
+
+    def charge(self, items: Sequence[Item]) -> float:
+        """Write these down, and return what is spent then. Raises `Invalid`, and writes nothing, if they do not fit the
+        budget or were published before."""
+        require(self._conflicts(items))
+        before, after = self.spent, epsilon_of([*self.items, *items], self.budget.delta)
+        if after > self.budget.epsilon:
+            raise Invalid(
+                [
+                    f"the budget of epsilon {self.budget.epsilon:g} at delta {self.budget.delta:g} must not be "
+                    f"exceeded: {before:.3f} is spent, {self.budget.epsilon - before:.3f} is left, and this release "
+                    f"would make it {after:.3f}; publish fewer epochs or metrics, or with more noise"
+                ]
+            )
+        if not self._number:
+            self._append({"format": FORMAT, "version": VERSION, "budget": asdict(self.budget)})
+        self._append({"items": [asdict(item) for item in items]})
+        self.items.extend(items)
+        return after
+
+    def _conflicts(self, items: Sequence[Item]) -> Iterator[str]:
+        for item in items:
+            what = f"{epoch_text(item.every, item.epoch)} of {item.metric}"
+            for old in self.items:
+                if (old.metric_hash, old.epoch) != (item.metric_hash, item.epoch):
+                    continue
+                if item.reports < old.reports:
+                    yield (
+                        f"{self._path} must be the ledger of these tallies' collector: {what} was published with "
+                        f"{old.reports} reports, got {item.reports}"
+                    )
+                elif item.digest == old.digest:
+                    how = "" if item.noise == old.noise else f", with {old.noise}"
+                    yield f"{what} was published before{how}: publish that file again; another draw would spend again"
+
+    def _append(self, record: dict[str, Any]) -> None:
+        numbered = {"number": self._number, **record}
+        checksum = _checksum(self._checksum, numbered)
+        text = json.dumps({**numbered, "checksum": checksum}, sort_keys=True).encode()
+        line = _head(len(text)) + text + b"\n"
+        os.ftruncate(self._descriptor, self._end)  # what was cut short before
+        os.lseek(self._descriptor, self._end, os.SEEK_SET)
+        written = 0
+        while written < len(line):
+            written += os.write(self._descriptor, line[written:])
+        os.fsync(self._descriptor)
+        self._end += len(line)
+        self._number, self._checksum = self._number + 1, checksum
+
+
+@contextmanager
+def open_ledger(path: Path, budget: Budget | None = None) -> Iterator[Ledger]:
+    """The ledger in this file, for this process alone; a new one is made by its first charge and needs a budget."""
+    import fcntl  # not on Windows, where nothing but this needs it
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Invalid([f"{path}: another release is being made; try again when it is done"]) from None
+        yield Ledger(descriptor, budget, path)
+    finally:
+        os.close(descriptor)
+
+
+def epsilon_of(items: Sequence[Item], delta: float) -> float:
+    """What all of these tell together about one install that took part in every one of them: losses add up."""
+    counts: Counter[str] = Counter()
+    for item in items:
+        counts[item.noise] += item.counts
+    return _epsilon(tuple(sorted(counts.items())), delta) if counts else 0.0
+
+
+@cache
+def _epsilon(counts: tuple[tuple[str, int], ...], delta: float) -> float:
+    return reduce(PrivacyLoss.then, (CountNoise.parse(noise).loss(times) for noise, times in counts)).epsilon(delta)
+
+
+def _read_all(descriptor: int) -> bytes:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    pieces = []
+    while piece := os.read(descriptor, 1 << 20):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _records(whole: bytes, path: Path) -> tuple[list[dict[str, Any]], int]:
+    """All records, and where the last whole one ends."""
+    records: list[dict[str, Any]] = []
+    place, checksum = 0, ""
+    while place < len(whole):
+        head = whole[place : place + len(_head(0))]
+        if len(head) < len(_head(0)):
+            break
+        if not head[:_DIGITS].isdigit() or head != _head(int(head[:_DIGITS])):
+            raise _damaged(path, place)
+        start = place + len(head)
+        end = start + int(head[:_DIGITS])
+        if len(whole) < end + 1:
+            break  # cut short while it was written
+        try:
+            record = json.loads(whole[start:end])
+            stated = record.pop("checksum")
+        except (ValueError, KeyError, AttributeError, TypeError):
+            raise _damaged(path, place) from None
+        checksum = _checksum(checksum, record)
+        if stated != checksum or whole[end : end + 1] != b"\n" or record["number"] != len(records):
+            raise _damaged(path, place)
+        if not records and (record.get("format"), record.get("version")) != (FORMAT, VERSION):
+            raise Invalid([f"{path}: not a ledger of version {VERSION}"])
+        records.append({**record, "checksum": checksum})
+        place = end + 1
+    return records, place
+
+
+def _head(length: int) -> bytes:
+    """How long a record is, and the same once more as a complement: a length that was changed is no other length."""
+    return b"%0*d %0*d " % (_DIGITS, length, _DIGITS, 10**_DIGITS - 1 - length)
+
+
+def _damaged(path: Path, place: int) -> Invalid:
+    return Invalid([f"{path}: damaged at byte {place}: what was published can no longer be told; restore it"])
+
+
+def _checksum(before: str, record: dict[str, Any]) -> str:
+    return blake2b((before + json.dumps(record, sort_keys=True)).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,134 @@
+"""What counts of noisy reports tell about one of them: never less than exact enumeration finds, and not much more."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import exp
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hubbub.analysis.accounting.crowd import crowd_loss, fewest
+from hubbub.analysis.accounting.mechanisms import kept_answer
+from hubbub.analysis.accounting.privacy_loss import PrivacyLoss
+from hubbub.protocol.channel import BitChannel, KaryChannel
+from hubbub.protocol.noise import many_bit_noise, one_bit_noise
+
+DELTA = 1e-9
+
+
+def _one_release(epsilon_permanent: int, installs: int) -> float:
+    """Of one of many bits: one is lost and one gained."""
+    there, back = crowd_loss(many_bit_noise(Fraction(1, 2), Fraction(epsilon_permanent), 1).permanent, installs - 1)
+    return there.then(back).epsilon(DELTA)
+
+
+@pytest.mark.parametrize(
+    ("epsilon_permanent", "installs", "stated", "attained"),
+    [
+        (1, 10**5, 0.0115, 0.0107),
+        (2, 10**5, 0.0264, 0.0250),
+        (4, 10**5, 0.0826, 0.0808),
+        (2, 10**6, 0.0079, 0.0),
+    ],
+)
+def test_one_release_of_a_crowd(epsilon_permanent: int, installs: int, stated: float, attained: float) -> None:
+    """Between what the worst crowd attains and the figure with the blanket at its lower end, found independently."""
+    assert attained < _one_release(epsilon_permanent, installs) < stated * 1.002
+    assert _one_release(epsilon_permanent, installs) > stated * 0.985
+
+
+def _known(channel: BitChannel, ones: int, zeros: int) -> PrivacyLoss:
+    """A count beside a crowd whose kept answers are all known, exactly: so many ones and zeros."""
+    q, p = (float(x) for x in channel.probabilities)
+    count = np.convolve(stats.binom.pmf(np.arange(ones + 1), ones, q), stats.binom.pmf(np.arange(zeros + 1), zeros, p))
+    one, zero = ((1 - bit) * np.append(count, 0) + bit * np.insert(count, 0, 0) for bit in (q, p))
+    return PrivacyLoss.of(one, zero, 0.003)
+
+
+def test_a_year_beside_a_known_crowd_is_bounded_and_not_by_far() -> None:
+    """A flag of 1000 installs, 52 weeks: 1.98 is attained if all kept answers are known, half of them yes."""
+    noise = one_bit_noise(Fraction(1), Fraction(2))
+    attained = _known(noise.instantaneous, 500, 499).times(52).epsilon(DELTA)
+    assert attained == pytest.approx(1.98, rel=0.01)
+    there, back = crowd_loss(noise.instantaneous, 999)
+    for ones in (0, 250, 500, 999):
+        exact = _known(noise.instantaneous, ones, 999 - ones).times(52)
+        for bound in (there, back):
+            assert exact.epsilon(DELTA) <= bound.times(52).epsilon(DELTA) <= 1.4 * exact.epsilon(DELTA)
+        mixed = kept_answer(exact, *(float(x) for x in noise.permanent.probabilities))[0].epsilon(DELTA)
+        stated = kept_answer(there.times(52), *(float(x) for x in noise.permanent.probabilities))[0].epsilon(DELTA)
+        assert mixed <= stated <= 1.4 * mixed
+
+
+@pytest.mark.parametrize(
+    "channel", [BitChannel(Fraction(3, 4), Fraction(1, 4)), BitChannel(Fraction(1, 2), Fraction(1, 8))]
+)
+@pytest.mark.parametrize("others", [0, 1, 3, 5])
+def test_no_small_crowd_of_bits_tells_more(channel: BitChannel, others: int) -> None:
+    there, back = crowd_loss(channel, others)
+    q, p = (float(x) for x in channel.probabilities)
+    for ones in range(others + 1):
+        count = np.convolve(
+            stats.binom.pmf(np.arange(ones + 1), ones, q),
+            stats.binom.pmf(np.arange(others - ones + 1), others - ones, p),
+        )
+        one, zero = ((1 - bit) * np.append(count, 0) + bit * np.insert(count, 0, 0) for bit in (q, p))
+        for epsilon in (0.0, 0.2, 0.5, 0.8, 1.0):
+            assert there.delta(epsilon) >= np.maximum(one - exp(epsilon) * zero, 0).sum() - 1e-12
+            assert back.delta(epsilon) >= np.maximum(zero - exp(epsilon) * one, 0).sum() - 1e-12
+
+
+def test_no_small_crowd_of_categories_tells_more() -> None:
+    """Three categories, up to four others with any kept answers, every way they can report."""
+    channel = KaryChannel(3, Fraction(1, 2), Fraction(1, 4))
+    for others in range(5):
+        there, back = crowd_loss(channel, others)
+        for kept in {tuple(sorted(each)) for each in product(range(3), repeat=others)}:
+            one, zero = (_counts((said, *kept)) for said in (0, 1))
+            outcomes = one.keys() | zero.keys()
+            for epsilon in (0.0, 0.2, 0.5, 0.65):
+                exact = sum(max(one.get(x, 0) - exp(epsilon) * zero.get(x, 0), 0) for x in outcomes)
+                assert min(there.delta(epsilon), back.delta(epsilon)) >= exact - 1e-12
+
+
+def _counts(kept: tuple[int, ...]) -> dict[tuple[int, ...], float]:
+    """The law of the counts of three categories."""
+    law: dict[tuple[int, ...], float] = {}
+    for said in product(range(3), repeat=len(kept)):
+        chance = float(np.prod([0.5 if a == b else 0.25 for a, b in zip(said, kept, strict=True)]))
+        key = tuple(said.count(category) for category in range(3))
+        law[key] = law.get(key, 0.0) + chance
+    return law
+
+
+def test_a_crowd_of_categories_hides_about_as_well_as_theory_says() -> None:
+    """Beside 10,000 others of 8 categories the loss is nearly normal: its deviation (t - o) sqrt(2 d / C)."""
+    channel = KaryChannel(8, Fraction(9, 16), Fraction(1, 16))
+    there, _ = crowd_loss(channel, 9999)
+    assert there.deviation == pytest.approx((9 / 16 - 1 / 16) * (2 * 8 / (9999 / 2)) ** 0.5, rel=0.03)
+
+
+def test_more_others_hide_better_and_none_not_at_all() -> None:
+    channel = one_bit_noise(Fraction(1), Fraction(2)).instantaneous
+    found = [crowd_loss(channel, others)[0].epsilon(DELTA) for others in (0, 100, 1000, 10**5)]
+    assert found == sorted(found, reverse=True)
+    q, p = (float(x) for x in channel.probabilities)
+    assert found[0] == pytest.approx(np.log(q / p), rel=0.07)
+    assert found[0] >= np.log((q - DELTA) / p)
+
+
+def test_where_a_report_is_as_clear_as_what_is_kept_nothing_is_said() -> None:
+    assert crowd_loss(BitChannel(Fraction(1), Fraction(0)), 1000) is None
+    assert crowd_loss(BitChannel(Fraction(1), Fraction(1, 2)), 1000) is None
+    assert crowd_loss(KaryChannel(4, Fraction(1), Fraction(0)), 1000) is None
+
+
+def test_a_group_has_so_many_others_but_for_the_chance_stated() -> None:
+    assert fewest(1000, 1, 1e-9) == 999
+    found = fewest(100_000, 128, 1e-10)
+    assert stats.binom.cdf(found - 1, 99_999, 1 / 128) <= 1e-10
+    assert 0.75 * 781 < found < 781
+    assert fewest(10, 128, 1e-10) == 0

@@ -1,0 +1,229 @@
+"""The ledger never lets more be published than its budget, whatever is cut short, and refuses what is damaged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from hubbub.analysis.accounting.composition import optimal
+from hubbub.analysis.publishing.count_noise import CountNoise, counts_of_a_report
+from hubbub.analysis.publishing.ledger import Budget, Item, epsilon_of, open_ledger
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.registry import Registry
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "metrics.toml"
+BUDGET = Budget(epsilon=1.0, delta=1e-6)
+ITEM = Item(
+    metric="dark_theme",
+    metric_hash="00" * 16,
+    every="week",
+    epoch=2960,
+    reports=1000,
+    digest="a",
+    noise="laplace:0.05",
+    counts=2,
+)
+
+
+def week(number: int, **changes: object) -> Item:
+    return replace(ITEM, epoch=2960 + number, **changes)
+
+
+def test_what_is_spent_is_the_best_composition_of_all_items(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    with open_ledger(path, BUDGET) as ledger:
+        assert ledger.spent == 0
+        assert ledger.charge([week(0), week(1)]) == pytest.approx(optimal(0.05, 4, 1e-6), rel=0.01)
+    with open_ledger(path) as ledger:
+        assert ledger.budget == BUDGET
+        assert ledger.items == [week(0), week(1)]
+        assert ledger.charge([week(2)]) == pytest.approx(optimal(0.05, 6, 1e-6), rel=0.01)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_beyond_the_budget_it_says_what_is_left_and_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    with open_ledger(path, BUDGET) as ledger:
+        ledger.charge([week(0)])
+        before = path.read_bytes()
+        with pytest.raises(Invalid, match=r"0\.100 is spent, 0\.900 is left, and this release would make it 1\.1"):
+            ledger.charge([week(1, noise="laplace:0.5")])
+        assert path.read_bytes() == before
+        ledger.charge([week(1)])
+
+
+def test_what_was_published_is_not_drawn_again(tmp_path: Path) -> None:
+    with open_ledger(tmp_path / "ledger", BUDGET) as ledger:
+        ledger.charge([week(0)])
+        with pytest.raises(Invalid, match="2026-W39 of dark_theme was published before: publish that file again"):
+            ledger.charge([week(0)])
+        with pytest.raises(Invalid, match=r"2026-W39 of dark_theme was published before, with laplace:0\.05"):
+            ledger.charge([week(0, noise="gaussian:20")])
+        with pytest.raises(Invalid, match=r"must be the ledger of these tallies' collector: .* 1000 reports, got 999"):
+            ledger.charge([week(0, reports=999, digest="b")])
+        ledger.charge([week(0, reports=1001, digest="b")])  # more has been counted since: another release
+
+
+def test_the_budget_stays_what_it_was_declared(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    with pytest.raises(Invalid, match="a new ledger needs a budget"), open_ledger(path):
+        pass
+    with open_ledger(path, BUDGET) as ledger:
+        ledger.charge([week(0)])
+    with (
+        pytest.raises(Invalid, match="the budget must stay what it was declared, 1,1e-06, got 2,1e-06"),
+        open_ledger(path, Budget(epsilon=2, delta=1e-6)),
+    ):
+        pass
+    with pytest.raises(Invalid, match=r"epsilon must be above 0, got 0\n.*delta must be above 0 and below 1, got 1"):
+        Budget(epsilon=0, delta=1)
+
+
+def test_one_release_at_a_time(tmp_path: Path) -> None:
+    with (
+        open_ledger(tmp_path / "ledger", BUDGET),
+        pytest.raises(Invalid, match="another release is being made"),
+        open_ledger(tmp_path / "ledger", BUDGET),
+    ):
+        pass
+
+
+def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    with open_ledger(path, BUDGET) as ledger:
+        ledger.charge([week(0)])
+        ledger.charge([week(1)])
+    good = path.read_bytes()
+    for place in range(len(good)):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+        with pytest.raises(Invalid, match="damaged at byte"), open_ledger(path):
+            pass
+
+
+class _Crash(Exception):
+    pass
+
+
+def _crashing(monkeypatch: pytest.MonkeyPatch, rng: Random, chance: float) -> None:
+    """Any system call that changes the file may be the last: done in part, done in whole, or not at all."""
+    write, cut = os.write, os.ftruncate
+
+    def crash_or(call: Callable[[], object]) -> None:
+        if rng.random() < chance:
+            if rng.random() < 0.5:
+                call()
+            raise _Crash
+
+    def crashing_write(descriptor: int, data: bytes) -> int:
+        crash_or(lambda: write(descriptor, data[: rng.randrange(len(data) + 1)]))
+        return write(descriptor, data[: rng.randrange(1, len(data) + 1)])
+
+    def crashing_sync(descriptor: int) -> None:
+        crash_or(lambda: None)
+
+    def crashing_cut(descriptor: int, length: int) -> None:
+        crash_or(lambda: cut(descriptor, length))
+        cut(descriptor, length)
+
+    monkeypatch.setattr(os, "write", crashing_write)
+    monkeypatch.setattr(os, "fsync", crashing_sync)
+    monkeypatch.setattr(os, "ftruncate", crashing_cut)
+
+
+def _life_of_a_ledger(path: Path, rng: Random) -> tuple[int, int]:
+    """Releases until something is refused; a release is seen only after its charge came back. Returns how many were
+    seen and how many crashed."""
+    path.unlink(missing_ok=True)
+    seen: list[Item] = []
+    crashes, refused = 0, ""
+    for number in range(40):
+        items = [
+            week(40 * number + i, noise=rng.choice(["laplace:0.05", "laplace:0.1"])) for i in range(rng.randrange(1, 4))
+        ]
+        try:
+            with open_ledger(path, BUDGET) as ledger:
+                ledger.charge(items)
+        except _Crash:
+            crashes += 1
+            continue
+        except Invalid as error:
+            refused = str(error)
+            break
+        seen += items
+        assert epsilon_of(seen, BUDGET.delta) <= BUDGET.epsilon
+    assert "must not be exceeded" in refused
+    with open_ledger(path, BUDGET) as ledger:
+        assert ledger.spent <= BUDGET.epsilon
+        assert [item for item in ledger.items if item in seen] == seen
+    return len(seen), crashes
+
+
+def _many(path: Path, ledgers: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    rng = Random(23)
+    _crashing(monkeypatch, rng, 0.1)
+    found = [_life_of_a_ledger(path, rng) for _ in range(ledgers)]
+    return sum(seen for seen, _ in found), sum(crashes for _, crashes in found)
+
+
+def test_no_crash_lets_more_be_published_than_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, crashes = _many(tmp_path / "ledger", 300, monkeypatch)
+    assert seen > 1000
+    assert crashes > 300
+
+
+@pytest.mark.proof
+def test_no_crash_of_ten_thousand_ledgers_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str, object], None]
+) -> None:
+    seen, crashes = _many(tmp_path / "ledger", 10_000, monkeypatch)
+    figure(
+        "ledgers with crashes between any two writes", f"10,000; {seen} epochs published, {crashes} crashes, none over"
+    )
+    assert crashes > 10_000
+
+
+def test_charging_after_the_release_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slip this order avoids: what is seen before it is charged is lost in a crash."""
+    rng = Random(5)
+    _crashing(monkeypatch, rng, 0.5)
+    seen: list[Item] = []
+    for number in range(60):
+        seen.append(week(number, noise="laplace:0.1"))
+        try:
+            with open_ledger(tmp_path / "ledger", BUDGET) as ledger:
+                ledger.charge([seen[-1]])
+        except _Crash:
+            continue
+        except Invalid:
+            break
+    assert epsilon_of(seen, BUDGET.delta) > BUDGET.epsilon
+
+
+# --- count noise --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["gaussian:20", "gaussian:2.5", "laplace:0.1", "laplace:1"])
+def test_noise_is_written_as_it_was_read(text: str) -> None:
+    assert str(CountNoise.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["gaussian", "gaussian:0.5", "laplace:2", "laplace:0", "uniform:3", "gaussian:x", "laplace:1/0"]
+)
+def test_other_noise_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match=r"count noise must be gaussian:DEVIATION .* or laplace:EPSILON .*, got"):
+        CountNoise.parse(text)
+
+
+def test_a_report_shows_in_the_count_of_reports_and_in_each_bit_it_may_set() -> None:
+    registry = Registry.load(EXAMPLE)
+    found = {metric.name: counts_of_a_report(metric) for metric in registry}
+    assert found["dark_theme"] == 2
+    assert found["homepage"] == 65
+    assert found["file_size"] == 3
+    assert found["language"] == (2 if registry["language"].one_hot else 1 + registry["language"].shape.width(0))
