@@ -128,15 +128,20 @@ def measure(folder: Path, requests: int, rounds: int) -> dict[tuple[str, str], l
     return found
 
 
+def times_embedded(found: dict[tuple[str, str], list[Cost]], shape: str, name: str) -> float:
+    """What a batch costs, collectors and database together, as a multiple of the embedded store: medians."""
+    both = statistics.median(cost.collectors + cost.database for cost in found[shape, name])
+    return both / statistics.median(cost.collectors for cost in found[shape, "embedded"])
+
+
 def in_words(found: dict[tuple[str, str], list[Cost]]) -> Iterator[str]:
     for (shape, name), costs in found.items():
         mine, database, rate = (
             statistics.median(getattr(cost, field) for cost in costs) for field in ("collectors", "database", "rate")
         )
-        alone = statistics.median(cost.collectors for cost in found[shape, "embedded"])
         yield (
             f"{shape:34} {name:16} {mine:6.0f} + {database:4.0f} us a batch, "
-            f"{(mine + database) / alone:.2f} x embedded; {rate:6.0f} batches a second"
+            f"{times_embedded(found, shape, name):.2f} x embedded; {rate:6.0f} batches a second"
         )
 
 

@@ -176,13 +176,16 @@ def torment(
     launch: Path | None = None,
     envs: list[dict[str, str]] | None = None,
     what: Callable[[Torment], None] = Torment.event,
+    batches: int = 0,
 ) -> tuple[list[str], Torment]:
-    """So many events under load; what the oracle says in the end."""
+    """So many events under load, and at least so many batches; what the oracle says in the end."""
     torn = Torment(folder, template, seed, launch, envs)
     try:
         torn.oracle.start()
         for _ in range(events):
             what(torn)
+        while len(torn.oracle.batches) < batches:
+            torn.oracle.wait_for_another()
         return torn.end(), torn
     finally:
         torn.close()
