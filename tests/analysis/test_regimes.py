@@ -74,7 +74,7 @@ def narrow() -> list[Regime]:
 @pytest.mark.parametrize("regime", narrow(), ids=str)
 def test_what_is_stated_holds_over_ten_thousand_populations(regime: Regime, figure) -> None:
     found = measure(regime, 10_000)
-    figure(regime, found)
+    figure(str(regime), found)
     assert not refuted(found)
     assert power(10_000, 0.94, 0.92) > 0.99
 
