@@ -21,6 +21,7 @@ _CLIENT = "hubbub.client.commands"
 _COLLECTOR = "hubbub.collector.commands"
 _STORE = "hubbub.collector.store_commands"
 _ANALYSIS = "hubbub.analysis.commands.decode"
+_RELEASE = "hubbub.analysis.commands.release"
 _PLAN = "hubbub.analysis.commands.plan"
 _DASHBOARD = "hubbub.dashboard.commands"
 _AUDIT = "hubbub.simulations.audit.command"
@@ -56,6 +57,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "export": Subcommand("write a collector's tallies to files", _PROTOCOL),
     "merge": Subcommand("add up the tally files of several collectors", _PROTOCOL),
     "decode": Subcommand("estimates with honest error bars, from tally files", _ANALYSIS, "analysis"),
+    "release": Subcommand("figures for the public, with noise on every count, on a budget", _RELEASE, "analysis"),
     "dashboard": Subcommand("estimates in a browser, live, from a collector or from tallies", _DASHBOARD, "dashboard"),
     "plan": Subcommand("what must be collected to see something, or what will be seen", _PLAN, "analysis"),
     "simulate": Subcommand("what an app with so many installs would see, truth beside estimate", _SIMULATE, "all"),

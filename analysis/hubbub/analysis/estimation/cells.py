@@ -15,7 +15,7 @@ line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ from hubbub.analysis.arrays import Array
 from hubbub.analysis.options import Estimand
 from hubbub.protocol.channel import Noise, SubsetChannel
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.tally import Tally
+from hubbub.protocol.tally import Counts, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,8 @@ class Cohort:
     """All reports of one cohort, over the pooled epochs. Empty cohorts have infinite variance and no shares.
 
     `one_hot` says that a report names one category of a k-ary channel; `pairs` is how the bits of a subset covary. Bits
-    are drawn each by itself otherwise.
+    are drawn each by itself otherwise. `count_variance` is that of noise which was added to `reports` and to each of
+    `ones`, for publishing.
     """
 
     noise: TwoStageNoise
@@ -105,6 +106,7 @@ class Cohort:
     single_epoch: bool = True
     one_hot: bool = False
     pairs: Pairs | None = None
+    count_variance: float = 0.0
 
     @property
     def shares(self) -> Array:
@@ -117,13 +119,21 @@ class Cohort:
         """Variance of a share whose bit nobody's mask has."""
         if not self.reports:
             return np.inf
-        return self.noise.permanent[0] * self.sampling + self.noise.instantaneous[0] / self.reports
+        own = self.noise.permanent[0] * self.sampling + self.noise.instantaneous[0] / self.reports
+        return own + self._of_counts * (1 + self.noise.p_star**2)
 
     @property
     def slope(self) -> float:
         if not self.reports:
             return 0.0
-        return self.noise.permanent[1] * self.sampling + self.noise.instantaneous[1] / self.reports
+        own = self.noise.permanent[1] * self.sampling + self.noise.instantaneous[1] / self.reports
+        return own + self._of_counts * (self.noise.q_star**2 - self.noise.p_star**2)
+
+    @property
+    def _of_counts(self) -> float:
+        """Noise on ones and on reports moves their ratio r by a variance of (1 + r^2) / reports^2 times its own; r^2 is
+        taken along the line from p*^2 to q*^2, which is nowhere below it."""
+        return self.count_variance / (self.reports * self.noise.gain) ** 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +155,14 @@ class PooledTally:
 
 def pool(tally: Tally) -> PooledTally:
     """The epochs of a tally together."""
-    counts = list(tally.epochs.values())
-    noise, pairs = TwoStageNoise.of(tally.metric.noise), Pairs.of(tally.metric.noise)
-    num_cohorts = tally.metric.shape.num_cohorts
+    return pool_counts(tally.metric, tally.epochs)
+
+
+def pool_counts(metric: Definition, epochs: Mapping[int, Counts], count_variance: float = 0.0) -> PooledTally:
+    """Epochs together, whose counts may have got noise of this variance, each."""
+    counts = list(epochs.values())
+    noise, pairs = TwoStageNoise.of(metric.noise), Pairs.of(metric.noise)
+    num_cohorts = metric.shape.num_cohorts
     reports = np.array([epoch.num_reports for epoch in counts], dtype=np.float64).reshape(len(counts), num_cohorts)
     if tally.metric.every == "once":
         reports = reports.sum(axis=0, keepdims=True)
@@ -155,16 +170,17 @@ def pool(tally: Tally) -> PooledTally:
         Cohort(
             noise=noise,
             reports=float(reports[:, c].sum()),
-            ones=_ones([epoch.bit_counts[c] for epoch in counts], tally.metric.shape.width(c)),
+            ones=_ones([epoch.bit_counts[c] for epoch in counts], metric.shape.width(c)),
             sampling=_sampling(reports[:, c]),
             single_epoch=int(np.count_nonzero(reports[:, c])) <= 1,
-            one_hot=tally.metric.one_hot,
+            one_hot=metric.one_hot,
             pairs=pairs,
+            count_variance=count_variance * int(np.count_nonzero(reports[:, c])),
         )
         for c in range(num_cohorts)
     )
     sampling = _sampling(reports.sum(axis=1))
-    return PooledTally(metric=tally.metric, epochs=tuple(tally.epochs), cohorts=cohorts, sampling=sampling)
+    return PooledTally(metric=metric, epochs=tuple(epochs), cohorts=cohorts, sampling=sampling)
 
 
 def finite_population(pools: Sequence[PooledTally], estimand: Estimand, *, same_installs: bool = True) -> float:

@@ -242,8 +242,9 @@ def _p_values(
 def _largest_step(
     cohorts: Sequence[Cohort], where: Index, answer: Index, coefficient: Array, num_answers: int
 ) -> Array:
-    """How far the reports of one install move each answer's estimate, at most."""
-    one = np.array([cohort.sampling / cohort.noise.gain if cohort.reports else 0.0 for cohort in cohorts])
+    """How far the reports of one install move each answer's estimate, at most; 0 where noise on counts blurs steps."""
+    stepped = [cohort.reports and not cohort.count_variance for cohort in cohorts]
+    one = np.array([c.sampling / c.noise.gain if has else 0.0 for c, has in zip(cohorts, stepped, strict=True)])
     steps = np.zeros(num_answers)
     np.maximum.at(steps, answer, coefficient * one[where])
     return steps

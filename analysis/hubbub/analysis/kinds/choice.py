@@ -69,5 +69,6 @@ CHOICE: Kind[Choice] = Kind(
     toml=_toml,
     tested=lambda shape, candidates: len(shape.choices),
     asked=lambda shape: 1.0,
+    released=lambda decoding: range(len(decoding)),
     plan_options=(PlanOption("num_choices", 8, "choice (default: 8)"),),
 )

@@ -41,4 +41,5 @@ FLAG: Kind[Flag] = Kind(
     planned=_planned,
     toml=lambda shape: "absent = false",
     asked=lambda shape: 1.0,
+    released=lambda decoding: range(len(decoding)),
 )

@@ -82,5 +82,7 @@ class Kind(Generic[S]):
     plan_problems: Callable[[S, int], Iterable[str]] = lambda shape, strings: ()
     plan_remarks: Callable[[Sketch[S]], list[str]] = lambda sketch: []
     goal: Goal = Goal()
+    released: Callable[[Decoding], Sequence[int]] | None = None
+    """The rows of a result whose errors allow for noise on counts, so that they can be published; None: not yet any."""
     has_ranges: bool = False
     """Whether shares of any range and quantiles can be asked for."""

@@ -86,6 +86,7 @@ MEAN: Kind[Mean] = Kind(
     unit_variance=_unit_variance,
     planned=_planned,
     toml=lambda shape: "low = 0\nhigh = 1\nabsent = 0",
+    released=lambda decoding: [0],  # not the sum: it rests on the number of installs, too
     goal=Goal(
         what="a difference",
         of="of the range",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from math import exp
+from math import exp, log, sqrt
 from typing import Literal
+
+from scipy import stats
 
 from hubbub.analysis.accounting.mechanisms import gaussian_count, laplace_count
 from hubbub.analysis.accounting.privacy_loss import PrivacyLoss
@@ -49,6 +51,12 @@ class CountNoise:
         r = exp(-1 / float(self.width))
         return 2 * r / (1 - r) ** 2
 
+    def margin(self, draws: int, chance: float) -> float:
+        """How far the sum of so many draws stays from 0 on either side, but for this chance."""
+        if self.law == "gaussian":
+            return float(self.width) * sqrt(draws) * float(stats.norm.isf(chance / 2))
+        return draws * float(self.width) * log(draws / chance)
+
     def draw(self, source: NoiseSource) -> int:
         return source.gaussian(self.width**2) if self.law == "gaussian" else source.laplace(self.width)
 
@@ -60,8 +68,7 @@ class CountNoise:
 def counts_of_a_report(metric: Definition) -> int:
     """In how many published counts of an epoch one report shows: that of reports, and one for each bit it may set."""
     shape = metric.shape
-    widest = max(shape.width(cohort) for cohort in range(shape.num_cohorts))
-    return 1 + (1 if metric.one_hot else widest)
+    return 1 + (metric.weight or max(shape.width(cohort) for cohort in range(shape.num_cohorts)))
 
 
 @cache

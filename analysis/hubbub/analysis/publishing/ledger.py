@@ -138,8 +138,10 @@ class Ledger:
 @contextmanager
 def open_ledger(path: Path, budget: Budget | None = None) -> Iterator[Ledger]:
     """The ledger in this file, for this process alone; a new one is made by its first charge and needs a budget."""
-    import fcntl  # not on Windows, where nothing but this needs it
-
+    try:
+        import fcntl
+    except ImportError:
+        raise Invalid(["a ledger needs a system that locks files, such as Linux or macOS"]) from None
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:

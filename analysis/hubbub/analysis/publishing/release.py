@@ -1,0 +1,165 @@
+"""Figures for the public: noise on every count, estimates from the noised counts alone, and what they tell.
+
+What leaves this module was computed from noised counts and from nothing else that anybody sent: estimates, their errors
+and intervals with the noise's own variance, and numbers of reports with noise. No cohorts, no exact number: one exact
+share at eight digits would give the number of reports away. A ledger is charged before any noise is drawn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+
+from hubbub.analysis.estimation.cells import pool_counts
+from hubbub.analysis.estimation.threads import one_thread
+from hubbub.analysis.kinds import kind_of
+from hubbub.analysis.options import Options
+from hubbub.analysis.publishing.count_noise import CountNoise, counts_of_a_report
+from hubbub.analysis.publishing.discrete_noise import NoiseSource, Random
+from hubbub.analysis.publishing.ledger import Item, Ledger
+from hubbub.analysis.result import NUMBER, Decoding, epoch_span
+from hubbub.protocol.cadence import epoch_text
+from hubbub.protocol.invalid import Invalid, require
+from hubbub.protocol.metric import Definition
+from hubbub.protocol.tally import Counts, Tally
+
+_FEWEST = 10  # deviations of its noise that a count of reports must have, or its cohort is left out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One published number. `is_share` says that it is a share of installs, and not a number in a unit."""
+
+    epochs: str
+    value: str
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+    is_share: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedMetric:
+    """The figures of one metric, each epoch by itself and then all together. `reports` are noised."""
+
+    metric: Definition
+    reports: Mapping[int, int]
+    figures: tuple[Figure, ...]
+
+
+def release(
+    tallies: Sequence[Tally], noise: CountNoise, ledger: Ledger, random: Random, options: Options
+) -> list[PublishedMetric]:
+    """Charge the ledger, draw the noise, estimate. Raises `Invalid`, with nothing charged, for what cannot be
+    published."""
+    require(_problems(tallies))
+    ledger.charge([item for tally in tallies for item in items_of(tally, noise)])
+    source = NoiseSource(random)
+    return [publish(tally, noise, source, options) for tally in tallies]
+
+
+def items_of(tally: Tally, noise: CountNoise) -> list[Item]:
+    """What a ledger writes down of a tally: its epochs."""
+    metric = tally.metric
+    return [
+        Item(
+            metric=metric.name,
+            metric_hash=metric.metric_hash,
+            every=metric.every,
+            epoch=epoch,
+            reports=sum(counts.num_reports),
+            digest=blake2b(repr((counts.num_reports, counts.bit_counts)).encode(), digest_size=16).hexdigest(),
+            noise=str(noise),
+            counts=counts_of_a_report(metric),
+        )
+        for epoch, counts in tally.epochs.items()
+    ]
+
+
+def _problems(tallies: Sequence[Tally]) -> list[str]:
+    problems = [] if tallies else ["at least one tally must be given, got none"]
+    for name, times in Counter(tally.metric.name for tally in tallies).items():
+        if times > 1:
+            problems.append(f"{name} must be published one definition at a time, got {times}")
+    for tally in tallies:
+        metric = tally.metric
+        if kind_of(metric.kind).released is None:
+            problems.append(f"{metric.name} is a {metric.kind}, whose errors do not yet allow for noise on counts")
+        if not tally.epochs:
+            problems.append(f"{metric.name} must have at least one epoch, got none")
+    return problems
+
+
+def publish(tally: Tally, noise: CountNoise, source: NoiseSource, options: Options) -> PublishedMetric:
+    """Noise and figures of one tally; `release` charges for it first."""
+    noised = {epoch: _noised(counts, noise, source) for epoch, counts in tally.epochs.items()}
+    figures = [
+        figure
+        for some in ([{epoch: counts} for epoch, counts in noised.items()] + ([noised] if len(noised) > 1 else []))
+        for figure in _figures(tally.metric, some, noise, options)
+    ]
+    reports = {epoch: max(0, sum(counts.num_reports)) for epoch, counts in noised.items()}
+    return PublishedMetric(metric=tally.metric, reports=reports, figures=tuple(figures))
+
+
+def _noised(counts: Counts, noise: CountNoise, source: NoiseSource) -> Counts:
+    return Counts(
+        tuple(count + noise.draw(source) for count in counts.num_reports),
+        tuple(tuple(count + noise.draw(source) for count in row) for row in counts.bit_counts),
+    )
+
+
+def _figures(metric: Definition, epochs: Mapping[int, Counts], noise: CountNoise, options: Options) -> list[Figure]:
+    kept = {epoch: _enough(counts, noise) for epoch, counts in epochs.items()}
+    if not any(sum(counts.num_reports) for counts in kept.values()):
+        return []  # so few reports that there is nothing to divide by
+    kind = kind_of(metric.kind)
+    assert kind.released is not None
+    with one_thread(), np.errstate(under="ignore"):
+        found: Decoding = kind.decode([pool_counts(metric, kept, noise.variance)], [], options)
+    label = epoch_span(tuple(epoch_text(metric.every, epoch) for epoch in epochs))
+    return [
+        Figure(
+            epochs=label,
+            value=found.values[i],
+            estimate=_rounded(found.estimate[i], found.std_error[i]),
+            std_error=_rounded(found.std_error[i], found.std_error[i]),
+            low=_rounded(found.low[i], found.std_error[i]),
+            high=_rounded(found.high[i], found.std_error[i]),
+            is_share=found.roles[i] != NUMBER,
+        )
+        for i in kind.released(found)
+        if np.isfinite(found.std_error[i])
+    ]
+
+
+def _enough(counts: Counts, noise: CountNoise) -> Counts:
+    """Cohorts with so few reports that a ratio of noised counts would mean nothing count as empty."""
+    least = _FEWEST * noise.variance**0.5
+    has = [number >= least for number in counts.num_reports]
+    return Counts(
+        tuple(number if kept else 0 for number, kept in zip(counts.num_reports, has, strict=True)),
+        tuple(row if kept else (0,) * len(row) for row, kept in zip(counts.bit_counts, has, strict=True)),
+    )
+
+
+def _rounded(number: float, error: float) -> float:
+    """To a hundredth of its error: more digits tell nothing."""
+    digits = 2 - ceil(np.log10(error)) if error > 0 else 6
+    return round(float(number), digits + 1)
+
+
+def require_outputs(outputs: Sequence[str]) -> None:
+    """Said before anything is charged: where figures can be written."""
+    for path in outputs:
+        if not path.endswith((".json", ".csv", ".html")):
+            raise Invalid([f"--out must end in .json, .csv or .html, got {path!r}"])
+        if not Path(path).absolute().parent.is_dir():
+            raise Invalid([f"--out must be in a folder that is there, got {path!r}"])

@@ -1,0 +1,232 @@
+"""Published figures: made from noised counts alone, covering the truth as often as they say, on a budget."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hubbub.analysis.estimation.cells import pool_counts
+from hubbub.analysis.kinds import kind_of
+from hubbub.analysis.options import DEFAULTS
+from hubbub.analysis.publishing.count_noise import CountNoise
+from hubbub.analysis.publishing.discrete_noise import NoiseSource
+from hubbub.analysis.publishing.ledger import Budget, open_ledger
+from hubbub.analysis.publishing.release import publish, release
+from hubbub.analysis.publishing.released_file import document, read, to_csv, to_json, verify
+from hubbub.analysis.publishing.released_page import to_html
+from hubbub.command.main import main
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, String
+from hubbub.protocol.metric import Definition
+from hubbub.protocol.tally import Tally
+from tests.analysis.worlds import define, tally_of
+from tests.chance import assert_binomial, power
+
+NOISE = CountNoise.parse("gaussian:40")
+CASES = {
+    "flag": (define(Flag(), "1", "2"), [1000, 500], "yes", 1 / 3),
+    "mean": (define(Mean(low=Fraction(0), high=Fraction(30), absent=Fraction(0)), "1", "2"), [1000, 500], "mean", 10.0),
+    "one of three": (define(Choice(choices=("a", "b")), "1", "2"), [600, 300, 600], "b", 0.2),
+    "one of twelve": (define(Choice(choices=tuple("abcdefghijkl"), absent="a"), "2", "3"), [150] * 12, "c", 1 / 12),
+    "buckets": (
+        define(Histogram(edges=tuple(map(Fraction, range(4))), buckets_per_report=1), "1", "2"),
+        [2000, 1000, 1000],
+        "[1, 2)",
+        0.25,
+    ),
+}
+
+
+def _covered(case: str, populations: int, seed: int) -> int:
+    """How many intervals hold the truth, of as many populations; of flags over two weeks, pooled."""
+    metric, installs, value, truth = CASES[case]
+    rng = np.random.default_rng(seed)
+    source = NoiseSource(rng.bytes)
+    hits = 0
+    for _ in range(populations):
+        tally = tally_of(metric, installs, rng, epochs=(0, 1) if case == "flag" else (0,))
+        figure = next(f for f in publish(tally, NOISE, source, DEFAULTS).figures[::-1] if f.value == value)
+        hits += figure.low <= truth <= figure.high
+    return hits
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_intervals_cover_the_truth_as_often_as_they_say(case: str) -> None:
+    """Bounds at one in a million; the half that is left without the noise's variance would be noticed, and 70 %."""
+    assert_binomial(_covered(case, 120, 1), 120, 0.95)
+    assert power(120, 0.95, 0.7) > 0.99
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("case", CASES)
+def test_intervals_cover_the_truth_at_full_size(case: str, figure: Callable[[str, object], None]) -> None:
+    hits = _covered(case, 3000, 2)
+    figure(f"coverage of published 95 % intervals, {case}", f"{hits / 3000:.4f} of 3000 populations")
+    assert_binomial(hits, 3000, 0.95)
+    assert power(3000, 0.95, 0.91) > 0.999
+
+
+def test_intervals_that_forget_the_noise_would_be_noticed() -> None:
+    metric, installs, _, truth = CASES["flag"]
+    rng = np.random.default_rng(3)
+    source = NoiseSource(rng.bytes)
+    hits = 0
+    for _ in range(100):
+        tally = tally_of(metric, installs, rng)
+        noised = {
+            epoch: type(counts)(
+                tuple(n + NOISE.draw(source) for n in counts.num_reports),
+                tuple(tuple(n + NOISE.draw(source) for n in row) for row in counts.bit_counts),
+            )
+            for epoch, counts in tally.epochs.items()
+        }
+        found = kind_of("flag").decode([pool_counts(metric, noised)], [], DEFAULTS)
+        hits += found.low[0] <= truth <= found.high[0]
+    with pytest.raises(AssertionError, match=r"expected p = 0\.95"):
+        assert_binomial(hits, 100, 0.95)
+
+
+def test_a_tally_without_noise_decodes_as_before() -> None:
+    metric, installs, _, _ = CASES["flag"]
+    tally = tally_of(metric, installs, np.random.default_rng(4))
+    plain, zero = (
+        kind_of("flag").decode([pool_counts(metric, tally.epochs, variance)], [], DEFAULTS) for variance in (0.0, 1e-12)
+    )
+    assert plain.std_error[0] == pytest.approx(zero.std_error[0], rel=1e-9)
+
+
+def test_nothing_exact_and_no_cohort_is_in_a_file() -> None:
+    """Only noised totals; the exact number of reports, and those of groups, do not occur."""
+    metric, installs, _, _ = CASES["buckets"]
+    tally = tally_of(metric, installs, np.random.default_rng(5))
+    (published,) = [publish(tally, NOISE, NoiseSource(np.random.default_rng(6).bytes), DEFAULTS)]
+    facts = document([published], NOISE, Budget(epsilon=9, delta=1e-9), 1.0, 0.95)
+    text = to_json(facts)
+    (counts,) = tally.epochs.values()
+    assert "bit_counts" not in text
+    assert "num_reports" not in text
+    for exact in (sum(counts.num_reports), *counts.num_reports):
+        assert f": {exact}" not in text
+    assert list(published.reports.values()) != [sum(counts.num_reports)]
+
+
+def test_cohorts_with_hardly_any_reports_are_left_out_and_empty_tallies_have_no_figures() -> None:
+    metric = CASES["flag"][0]
+    tally = tally_of(metric, [10, 10], np.random.default_rng(7))
+    assert publish(tally, NOISE, NoiseSource(np.random.default_rng(8).bytes), DEFAULTS).figures == ()
+
+
+# --- the file -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def facts() -> dict[str, object]:
+    metric, _, _, _ = CASES["flag"]
+    tally = tally_of(metric, [20_000, 10_000], np.random.default_rng(9), epochs=(2960, 2961))
+    found = publish(tally, NOISE, NoiseSource(np.random.default_rng(10).bytes), DEFAULTS)
+    return document([found], NOISE, Budget(epsilon=9, delta=1e-9), 1.25, 0.95)
+
+
+def test_a_file_alone_reproduces_its_statements(facts: dict[str, object]) -> None:
+    assert verify(to_json(facts)) == []
+    assert verify(to_html(facts)) == []
+    assert read(to_html(facts)) == json.loads(to_json(facts))
+    said = "\n".join(facts["statements"])
+    assert said.count("trusting the collector") == 2
+    assert "(epsilon 1.25) from all that were ever published" in said
+
+
+def test_a_changed_file_is_noticed(facts: dict[str, object]) -> None:
+    quieter = {**facts, "count_noise": "gaussian:400"}
+    assert any("the checksum" in problem for problem in verify(json.dumps(quieter)))
+    assert any("the statements must be those that follow" in problem for problem in verify(json.dumps(quieter)))
+    assert verify(json.dumps({**facts, "metrics": [{}]})) != []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "<html>", '{"format": "hubbub.tally"}'])
+def test_another_file_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="not a released file"):
+        verify(text)
+
+
+def test_values_are_harmless_in_a_page_and_in_a_spreadsheet() -> None:
+    shape = Choice(choices=("</script><b>x", "=1+1", "c"), absent="c")
+    metric = Definition(name="asked", every="week", shape=shape, noise=shape.best_noise(Fraction(1), Fraction(2)))
+    tally = tally_of(metric, [500, 500, 1000], np.random.default_rng(11))
+    found = publish(tally, NOISE, NoiseSource(np.random.default_rng(12).bytes), DEFAULTS)
+    facts = document([found], NOISE, Budget(epsilon=9, delta=1e-9), 1.0, 0.95)
+    page = to_html(facts)
+    assert "<b>x" not in page.replace("<\\/script><b>x", "")
+    assert page.count("</script>") == 1
+    assert ",'=1+1," in to_csv(facts)
+    assert verify(page) == []
+
+
+# --- the command --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tally_file(tmp_path: Path) -> Path:
+    metric, _, _, _ = CASES["flag"]
+    path = tmp_path / "asked.json"
+    path.write_text(
+        tally_of(metric, [20_000, 10_000], np.random.default_rng(13), epochs=(2960,)).to_json(), encoding="utf-8"
+    )
+    return path
+
+
+def test_a_release_and_its_check_as_people_call_them(tally_file: Path, tmp_path: Path, capsys) -> None:
+    outputs = [str(tmp_path / f"figures.{ending}") for ending in ("json", "csv", "html")]
+    out = [word for path in outputs for word in ("--out", path)]
+    assert main(["release", str(tally_file), *out, "--budget", "3,1e-9"]) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[:3] == outputs
+    assert "of 3 is spent" in said
+    for path in (outputs[0], outputs[2]):
+        assert main(["release", "--verify", path]) == 0
+        assert "every statement follows" in capsys.readouterr().out
+    changed = Path(outputs[0]).read_text(encoding="utf-8").replace("gaussian:20", "gaussian:90")
+    Path(outputs[0]).write_text(changed, encoding="utf-8")
+    assert main(["release", "--verify", outputs[0]]) == 1
+    assert main(["release", str(tally_file), *out]) == 2
+    assert "2026-W39 of asked was published before" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--budget", "0.1,1e-9"], "the budget of epsilon 0.1 at delta 1e-09 must not be exceeded: 0.000 is spent"),
+        (["--budget", "3"], "--budget must be EPSILON,DELTA such as 3,1e-9, got '3'"),
+        ([], "a new ledger needs a budget"),
+        (["--budget", "3,1e-9", "--out", "figures.pdf"], "--out must end in .json, .csv or .html, got 'figures.pdf'"),
+        (["--budget", "3,1e-9", "--out", "no/such/figures.csv"], "--out must be in a folder that is there"),
+        (["--budget", "3,1e-9", "--count-noise", "none"], "count noise must be gaussian:DEVIATION"),
+        (["--budget", "3,1e-9", "--confidence", "2"], "confidence must be at least 0.5 and below 1, got 2"),
+        (["--verify", "x.json"], "--verify FILE takes neither TALLY nor --out"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_written(
+    tally_file: Path, tmp_path: Path, capsys, more: list[str], message: str
+) -> None:
+    out = tmp_path / "figures.csv"
+    assert main(["release", str(tally_file), "--out", str(out), *more]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+    ledger = tmp_path / "release.ledger"
+    assert not ledger.exists() or ledger.read_bytes() == b""
+
+
+def test_what_cannot_be_published_yet_is_refused_before_it_is_charged(tmp_path: Path) -> None:
+    strings = Tally(define(String(num_bits=8, num_hashes=1, num_cohorts=2)), {})
+    with open_ledger(tmp_path / "ledger", Budget(epsilon=3, delta=1e-9)) as ledger:
+        with pytest.raises(Invalid, match="asked is a string, whose errors do not yet allow for noise on counts"):
+            release([strings], NOISE, ledger, np.random.default_rng(0).bytes, DEFAULTS)
+        with pytest.raises(Invalid, match="at least one tally must be given, got none"):
+            release([], NOISE, ledger, np.random.default_rng(0).bytes, DEFAULTS)
+        assert ledger.spent == 0
