@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import Options, decode
+from hubbub.analysis.estimation.cells import pool_counts
 from hubbub.analysis.options import ESTIMANDS, Estimand
 from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Shape
 from hubbub.protocol.tally import Counts, Tally
-from tests.analysis.worlds import tally_of
+from tests.analysis.worlds import define, tally_of
 from tests.chance import assert_binomial, power
 
 SHAPES: dict[str, tuple[Shape, int]] = {
@@ -69,3 +70,11 @@ def test_intervals_of_pooled_months_hold_what_they_say(estimand: Estimand) -> No
         held += bool(found.low[row] <= truth[row] <= found.high[row])
     assert_binomial(held, 400, 0.95)
     assert power(400, 0.95, 0.999) > 0.99
+
+
+def test_noise_on_counts_adds_up_over_the_months() -> None:
+    """Each month's counts got noise of their own before they were added up."""
+    metric = define(Flag()).replace(every="once")
+    counts = Counts((100,), ((40,),))
+    (cohort,) = pool_counts(metric, {0: counts, 1: counts}, count_variance=9.0).cohorts
+    assert (cohort.reports, cohort.count_variance) == (200.0, 18.0)

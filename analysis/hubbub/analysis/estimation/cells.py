@@ -164,7 +164,8 @@ def pool_counts(metric: Definition, epochs: Mapping[int, Counts], count_variance
     noise, pairs = TwoStageNoise.of(metric.noise), Pairs.of(metric.noise)
     num_cohorts = metric.shape.num_cohorts
     reports = np.array([epoch.num_reports for epoch in counts], dtype=np.float64).reshape(len(counts), num_cohorts)
-    if tally.metric.every == "once":
+    epochs_with_reports = np.count_nonzero(reports, axis=0)
+    if metric.every == "once":
         reports = reports.sum(axis=0, keepdims=True)
     cohorts = tuple(
         Cohort(
@@ -175,7 +176,7 @@ def pool_counts(metric: Definition, epochs: Mapping[int, Counts], count_variance
             single_epoch=int(np.count_nonzero(reports[:, c])) <= 1,
             one_hot=metric.one_hot,
             pairs=pairs,
-            count_variance=count_variance * int(np.count_nonzero(reports[:, c])),
+            count_variance=count_variance * int(epochs_with_reports[c]),
         )
         for c in range(num_cohorts)
     )
