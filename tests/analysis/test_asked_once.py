@@ -14,7 +14,7 @@ from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Shape
 from hubbub.protocol.tally import Counts, Tally
-from tests.analysis.worlds import define, tally_of
+from tests.analysis.worlds import tally_of
 from tests.chance import assert_binomial, power
 
 SHAPES: dict[str, tuple[Shape, int]] = {
@@ -74,7 +74,7 @@ def test_intervals_of_pooled_months_hold_what_they_say(estimand: Estimand) -> No
 
 def test_noise_on_counts_adds_up_over_the_months() -> None:
     """Each month's counts got noise of their own before they were added up."""
-    metric = define(Flag()).replace(every="once")
+    metric = define(Flag())
     counts = Counts((100,), ((40,),))
     (cohort,) = pool_counts(metric, {0: counts, 1: counts}, count_variance=9.0).cohorts
     assert (cohort.reports, cohort.count_variance) == (200.0, 18.0)
