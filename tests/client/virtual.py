@@ -23,6 +23,7 @@ from hubbub.client.state import Busy
 from hubbub.client.timer import Timer
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.wire import unpack
+from hubbub.simulations.audit.departures import Departure, Record
 from tests.client.answering_server import problem, stored
 
 DAY = 86_400
@@ -53,22 +54,6 @@ class Life(NamedTuple):
     network: Sequence[str] = ("stored",)
     """What becomes of each attempt, in turn, and of those after the last like it."""
     days: int = 5
-
-
-class Record(NamedTuple):
-    moment: float
-    name: str
-    value: Any
-
-
-class Departure(NamedTuple):
-    """What a watcher sees of a message, all but the bits of its reports."""
-
-    moment: float
-    length: int
-    batch_id: bytes
-    blocks: tuple[tuple[int, str, int], ...]
-    """Epoch, metric's hash and cohort of every report."""
 
 
 def departures(

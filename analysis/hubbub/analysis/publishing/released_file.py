@@ -86,7 +86,7 @@ def read(text: str) -> dict[str, Any]:
     """The facts in a .json or an .html file that `hubbub release` wrote. Raises `Invalid` for anything else."""
     if "<html" in text[:200]:
         _, _, rest = text.partition(SCRIPT)
-        text = rest.partition("</script>")[0].replace("<\\/", "</")
+        text = rest.partition("</script>")[0]
     try:
         found = json.loads(text)
     except ValueError:

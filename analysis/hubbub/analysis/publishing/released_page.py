@@ -40,7 +40,7 @@ def to_html(facts: dict[str, Any]) -> str:
         "<ul>",
         *(f"<li>{escape(sentence)}</li>" for sentence in facts["statements"]),
         "</ul>",
-        SCRIPT + json.dumps(facts, ensure_ascii=False).replace("</", "<\\/") + "</script>",
+        SCRIPT + json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c") + "</script>",
         "</body></html>",
     ]
     return "\n".join(parts) + "\n"

@@ -18,7 +18,7 @@ from hubbub.collector.stopped import read_stopped
 from hubbub.collector.storage.checked_rows import checksum
 from hubbub.collector.storage.checkpoint import Checkpoint, SavedState
 from hubbub.collector.storage.data_dir import DataDir
-from hubbub.collector.storage.log import Damaged
+from hubbub.collector.storage.purge import at_rest
 from hubbub.collector.tokens import read_tokens
 from hubbub.protocol.invalid import Invalid
 
@@ -27,23 +27,14 @@ _RECORD_DAY = slice(ID_BYTES + CRC_BYTES, RECORD_BYTES)
 
 def import_store(address: str, data: Path) -> int:
     """Move the store of a collector that was stopped. Returns the number of reports; the directory stays as it is."""
-    data_dir = DataDir(data, create=False)
-    try:
-        checkpoint = Checkpoint(data_dir.database)
-        try:
-            saved = checkpoint.load()
-            if not saved.clean:
-                raise Invalid([f"{data}: the collector must have stopped in peace: start it once more and stop it"])
-            with opened(address) as connection, connection.transaction():
-                _require_empty(connection)
-                _write(connection, checkpoint, saved)
-                _write_operator_lists(connection, data_dir)
-        finally:
-            checkpoint.close()
-    except Damaged as error:
-        raise Invalid([f"the data directory is damaged; restore a backup, or `hubbub repair`. {error}"]) from None
-    finally:
-        data_dir.close()
+    with at_rest(data) as (data_dir, checkpoint):
+        saved = checkpoint.load()
+        if not saved.clean:
+            raise Invalid([f"{data}: the collector must have stopped in peace: start it once more and stop it"])
+        with opened(address) as connection, connection.transaction():
+            _require_empty(connection)
+            _write(connection, checkpoint, saved)
+            _write_operator_lists(connection, data_dir)
     return sum(cells.total for cells in saved.cells.values())
 
 

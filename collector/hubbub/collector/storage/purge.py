@@ -30,13 +30,13 @@ class Purged:
 
 def list_purged(data: Path) -> list[Purged]:
     """What can be had back, by metric and epoch."""
-    with _opened(data) as checkpoint:
+    with at_rest(data) as (_, checkpoint):
         return _purged(checkpoint)
 
 
 def restore_purged(data: Path, metric: str | None) -> list[Purged]:
     """Put purged counts back, of one metric or of all; which these were."""
-    with _opened(data) as checkpoint:
+    with at_rest(data) as (_, checkpoint):
         found = [item for item in _purged(checkpoint) if metric in (None, item.metric)]
         definitions = checkpoint.load().definitions
         keys = [key for key in checkpoint.purged() if metric in (None, definitions[key[0]].name)]
@@ -56,12 +56,13 @@ def _purged(checkpoint: Checkpoint) -> list[Purged]:
 
 
 @contextmanager
-def _opened(data: Path) -> Iterator[Checkpoint]:
+def at_rest(data: Path) -> Iterator[tuple[DataDir, Checkpoint]]:
+    """The data directory of a collector that is stopped, and its checkpoint. Raises `Invalid` if it is damaged."""
     data_dir = DataDir(data, create=False)
     try:
         checkpoint = Checkpoint(data_dir.database)
         try:
-            yield checkpoint
+            yield data_dir, checkpoint
         finally:
             checkpoint.close()
     except Damaged as error:
