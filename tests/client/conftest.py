@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,3 +34,20 @@ def install(tmp_path: Path, environment: pytest.MonkeyPatch, server: AnsweringSe
     install = Install(tmp_path / "state", server)
     yield install
     install.close()
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate that nobody but its maker trusts, with its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl command to make a certificate with")
+    path = tmp_path_factory.mktemp("tls") / "server.pem"
+    subprocess.run(
+        f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=hubbub "
+        f"-addext subjectAltName=IP:127.0.0.1 -keyout {path} -out {path}.crt".split(),
+        check=True,
+        capture_output=True,
+    )
+    with path.open("ab") as pem:
+        pem.write(Path(f"{path}.crt").read_bytes())
+    return path

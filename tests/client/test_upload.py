@@ -4,9 +4,7 @@ environment's proxies and certificates are honoured."""
 from __future__ import annotations
 
 import json
-import shutil
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -289,23 +287,6 @@ def test_hosts_that_need_no_proxy_are_asked_directly(install: Install, environme
 
 
 # --- certificates ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate that nobody but its maker trusts, with its key."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl command to make a certificate with")
-    path = tmp_path_factory.mktemp("tls") / "server.pem"
-    subprocess.run(
-        f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=hubbub "
-        f"-addext subjectAltName=IP:127.0.0.1 -keyout {path} -out {path}.crt".split(),
-        check=True,
-        capture_output=True,
-    )
-    with path.open("ab") as pem:
-        pem.write(Path(f"{path}.crt").read_bytes())
-    return path
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
-from hubbub.client import control, timers
+from hubbub.client import control, timers, tls
 from hubbub.client.chance import Chance
 from hubbub.client.consent import Decision, Mode, is_test_run, most_restrictive, sent_for_a_test, wrong_endpoint
 from hubbub.client.control import Pending, Status
@@ -354,6 +354,7 @@ def _close_all() -> None:
         with suppress(Busy, Unusable, OSError):
             timer.wait_at_exit(deadline)
             timers.end(timer)
+    tls.in_use.end()  # whoever still sends, also for a client that was closed
 
 
 def _place(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None) -> tuple[State, str]:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from os.path import exists
 
+from hubbub.client import tls
 from hubbub.client.recorder import Withdrawn
 from hubbub.client.state import Unusable
 from hubbub.client.timer import LOOK_EVERY, Owner, Timer
@@ -168,6 +169,7 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     global _lock
     _lock = threading.RLock()  # another thread may have waited for the old one
+    tls.begin_again_in_child()
     for timer in _all:
         timer.begin_again_in_child()
     for timer in _running:

@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from hubbub.client import tls
 from hubbub.protocol.names import host_of
 from hubbub.protocol.value import Value
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
+    from urllib.request import OpenerDirector
 
 PATH = "/v1/reports"
 TIMEOUT = 10.0
@@ -81,9 +83,11 @@ def attempt(
             answer = send(endpoint, body, timeout)
         else:
             return None
-    except Withheld:
+    except (Withheld, tls.Ended):
         return None
     except Exception as error:  # noqa: BLE001  whatever an app's own transport raises: telemetry never hurts its host
+        if tls.in_use.ended:  # cut off by ourselves
+            return None
         return Verdict("failed", type(error).__name__)
     return read_answer(answer, batch_id)
 
@@ -92,18 +96,44 @@ def post(endpoint: str, body: bytes, timeout: float, /, may_send: Callable[[], b
     """The transport where none is given: one request by urllib. Proxies and certificate settings of the environment
     are honoured; redirects are not followed. `may_send` is asked when the connection stands, TLS and all, before a byte
     of the request is written. Raises OSError, HTTPException, ValueError, and `Withheld` where it says no."""
-    import http.client
     import urllib.error
     import urllib.request
 
     from hubbub.protocol.wire import MEDIA_TYPE
+
+    request = urllib.request.Request(  # noqa: S310  the scheme was checked when the client was made
+        endpoint.rstrip("/") + PATH,
+        data=body,
+        headers={"Content-Type": MEDIA_TYPE, "Accept": "application/json", "User-Agent": "hubbub"},
+    )
+    try:
+        try:
+            answer = _opener(request.type, may_send).open(request, timeout=timeout)
+        except urllib.error.HTTPError as error:  # an answer all the same, and it can break off like any other
+            answer = error
+        with answer:
+            headers = dict(reversed(answer.headers.items()))  # of a header that is repeated the first counts
+            return Answer(answer.status, answer.read(_ANSWER_BYTES), headers)
+    finally:
+        tls.in_use.leave()
+
+
+def _opener(scheme: str, may_send: Callable[[], bool]) -> OpenerDirector:
+    """What urllib would build, without redirects, and without TLS where none is needed."""
+    import http.client
+    import urllib.request
 
     class Plain(http.client.HTTPConnection):
         def connect(self) -> None:
             super().connect()
             _ask(may_send, self)
 
-    class Secure(http.client.HTTPSConnection):
+    class Announced(http.client.HTTPConnection):
+        def connect(self) -> None:
+            super().connect()
+            tls.in_use.on(self.sock)
+
+    class Secure(http.client.HTTPSConnection, Announced):  # in this order: connected, announced, then TLS begins
         def connect(self) -> None:
             super().connect()
             _ask(may_send, self)
@@ -114,24 +144,31 @@ def post(endpoint: str, body: bytes, timeout: float, /, may_send: Callable[[], b
 
     class OverSecure(urllib.request.HTTPSHandler):
         def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-            return self.do_open(Secure, req)
+            return self.do_open(Secure, req, context=context)
 
     class NoRedirect(urllib.request.HTTPRedirectHandler):
         def redirect_request(self, *_: Any) -> None:
             return None
 
-    request = urllib.request.Request(  # noqa: S310  the scheme was checked when the client was made
-        endpoint.rstrip("/") + PATH,
-        data=body,
-        headers={"Content-Type": MEDIA_TYPE, "Accept": "application/json", "User-Agent": "hubbub"},
-    )
-    try:
-        answer = urllib.request.build_opener(NoRedirect, OverPlain, OverSecure).open(request, timeout=timeout)
-    except urllib.error.HTTPError as error:  # an answer all the same, and it can break off like any other
-        answer = error
-    with answer:
-        headers = dict(reversed(answer.headers.items()))  # of a header that is repeated the first counts
-        return Answer(answer.status, answer.read(_ANSWER_BYTES), headers)
+    handlers = [
+        urllib.request.ProxyHandler(),
+        urllib.request.UnknownHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        NoRedirect(),
+        OverPlain(),
+    ]
+    if scheme == "https":
+        import ssl
+
+        with tls.in_use.without_connection():
+            context = ssl.create_default_context()
+            context.set_alpn_protocols(["http/1.1"])
+            handlers.append(OverSecure(context=context))
+    opener = urllib.request.OpenerDirector()
+    for handler in handlers:
+        opener.add_handler(handler)
+    return opener
 
 
 def _ask(may_send: Callable[[], bool], connection: HTTPConnection) -> None:
