@@ -66,9 +66,10 @@ def pieces(
     for metric_hash, metric in sorted(metrics.items(), key=lambda item: (item[1].name, item[0])):
         yield between + _head(metric)
         for number, epoch in enumerate(epochs[metric_hash]):
-            if number:
-                yield b",\n  "
-            yield from _epoch((metric_hash, epoch), cells[metric_hash, epoch], encoded)
+            before = b",\n  " if number else b""
+            for piece in _epoch((metric_hash, epoch), cells[metric_hash, epoch], encoded):
+                yield before + piece
+                before = b""
         yield _NO_EPOCHS.rstrip("\n").encode()
         between = b",\n"
     yield (b"" if metrics else between) + b"]"

@@ -50,8 +50,10 @@ class Reads:
             return web.Response(status=304, headers=self._headers(lent))
         if sum(len(counted.bit_counts) for counted in lent.cells.values()) < LARGE:
             return await self._write(request, lent)
+        had_to_wait = self._turns.locked()
         async with self._turn():
-            lent = await self._committer.select(wanted.has)  # once more: it may have waited
+            if had_to_wait:  # what it was lent may be old by now
+                lent = await self._committer.select(wanted.has)
             return await self._write(request, lent)
 
     def _is_known(self, request: web.BaseRequest, lent: Lent) -> bool:
