@@ -6,9 +6,9 @@ import json
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from hubbub.analysis import progress
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
-from hubbub.simulations import progress
 from hubbub.simulations.audit.any_callable import load
 from hubbub.simulations.audit.run import TRIALS, Audit, audit_callable, audit_registry, table
 

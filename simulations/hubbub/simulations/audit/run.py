@@ -16,6 +16,7 @@ from typing import Any
 
 from scipy import stats
 
+from hubbub.analysis.progress import NamedProgress
 from hubbub.analysis.render.text import text_table
 from hubbub.client.respond import Random, respond
 from hubbub.protocol.invalid import Invalid
@@ -26,7 +27,6 @@ from hubbub.simulations.audit.draws import DrawAudit, Respond
 from hubbub.simulations.audit.evidence import ALPHA, STRAY, Finding
 from hubbub.simulations.audit.promises import Promise, promises
 from hubbub.simulations.audit.transcripts import ClientAudit
-from hubbub.simulations.progress import NamedProgress
 
 TRIALS = 1_000_000
 FEWEST_TRIALS = 10_000

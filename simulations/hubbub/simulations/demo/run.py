@@ -23,7 +23,7 @@ from typing import TextIO
 
 import numpy as np
 
-from hubbub.analysis import decode
+from hubbub.analysis import decode, progress
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
 from hubbub.analysis.render.text import text_table
 from hubbub.analysis.result import NUMBER, Decoding
@@ -32,7 +32,6 @@ from hubbub.client.upload import attempt, post
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import fetch_tallies
-from hubbub.simulations import progress
 from hubbub.simulations.fleet import FleetRun, run_fleet
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import parse_population, weighted_values

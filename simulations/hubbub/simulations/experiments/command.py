@@ -6,8 +6,8 @@ import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from hubbub.analysis import progress
 from hubbub.protocol.invalid import Invalid
-from hubbub.simulations import progress
 from hubbub.simulations.experiments.experiment import Experiment, ExperimentResult
 from hubbub.simulations.experiments.page import page
 from hubbub.simulations.experiments.run import conduct, named

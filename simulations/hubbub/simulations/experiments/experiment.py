@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from hubbub.analysis.progress import Progress
 from hubbub.protocol.invalid import require
-from hubbub.simulations.progress import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
+from hubbub.analysis.progress import Progress
 from hubbub.protocol.invalid import Invalid
 from hubbub.simulations.experiments.experiment import CheckedPrediction, Experiment, ExperimentResult
 from hubbub.simulations.experiments.studies import (
@@ -27,7 +28,6 @@ from hubbub.simulations.experiments.studies import (
     rappor_windows,
     tracking,
 )
-from hubbub.simulations.progress import Progress
 
 EXPERIMENTS: tuple[Experiment, ...] = tuple(
     module.EXPERIMENT

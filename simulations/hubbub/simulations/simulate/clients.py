@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from hubbub.analysis.progress import Progress
 from hubbub.protocol.cadence import epoch_of, epoch_start
 from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.registry import Registry
@@ -22,7 +23,6 @@ from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import fetch_tallies
 from hubbub.simulations.fleet import FleetRun, run_fleet
 from hubbub.simulations.people.histories import AWAY, Crowd, Histories
-from hubbub.simulations.progress import Progress
 from hubbub.simulations.server import running_collector
 
 MOST_INSTALLS = 20_000

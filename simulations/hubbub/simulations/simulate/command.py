@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from hubbub.analysis import progress
 from hubbub.analysis.candidates_file import MOST_CANDIDATES
 from hubbub.protocol.invalid import Invalid, brief, plural
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally_files import write_tally
-from hubbub.simulations import progress
 from hubbub.simulations.html_page import require_page_packages
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import FORMS, Distribution, default_population, parse_population

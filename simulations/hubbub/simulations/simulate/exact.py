@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.analysis.progress import Progress
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.tally import Counts, Tally
 from hubbub.simulations.exact_tallies import carry
 from hubbub.simulations.kinds.kind import NOWHERE, Index
 from hubbub.simulations.people.histories import Histories
 from hubbub.simulations.people.masks import CohortMasks, masks_by_cohort
-from hubbub.simulations.progress import Progress
 from hubbub.simulations.simulate.slots import Answered, answer_from_slots
 
 

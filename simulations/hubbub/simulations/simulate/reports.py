@@ -15,12 +15,12 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.analysis.progress import Progress
 from hubbub.protocol.channel import PRECISION, UNITS, KaryChannel, SubsetChannel, Units
 from hubbub.protocol.metric import Metric
 from hubbub.simulations.kinds.kind import NOWHERE, Index
 from hubbub.simulations.people.histories import Histories
 from hubbub.simulations.people.masks import CohortMasks, masks_by_cohort
-from hubbub.simulations.progress import Progress
 from hubbub.simulations.simulate.exact import Sampled, tally_from
 from hubbub.simulations.simulate.slots import Answered, answer_from_slots
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hubbub.analysis import decode
+from hubbub.analysis.progress import Progress
 from hubbub.analysis.result import Decoding
 from hubbub.client.recorder import is_expired
 from hubbub.protocol.cadence import epoch_of
@@ -26,7 +27,6 @@ from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import Distribution
 from hubbub.simulations.people.histories import MOST_HISTORIES, Histories, draw_histories
 from hubbub.simulations.people.truth import Truth, truth_of
-from hubbub.simulations.progress import Progress
 from hubbub.simulations.simulate.clients import client_tallies, first_moment
 from hubbub.simulations.simulate.exact import Sampled, exact_tally
 from hubbub.simulations.simulate.reports import report_tally

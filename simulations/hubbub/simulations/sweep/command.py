@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from hubbub.analysis import progress
 from hubbub.analysis.render.text import text_table
 from hubbub.protocol.invalid import Invalid, brief
-from hubbub.simulations import progress
 from hubbub.simulations.kinds import KINDS, kind_class
 from hubbub.simulations.people.histories import MOST_EPOCHS
 from hubbub.simulations.sweep.run import AXES, Figures, Point, grid, run

@@ -25,6 +25,7 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
+from hubbub.analysis.progress import Progress
 from hubbub.client.respond import respond
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.invalid import plural
@@ -39,7 +40,6 @@ from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, finished, lines_and_points, rule
-from hubbub.simulations.progress import Progress
 
 START = 20_000.5 * DAY
 ANSWER = Definition(name="answer", every="day", shape=Flag(), noise=one_bit_noise(Fraction(1), Fraction(2)))

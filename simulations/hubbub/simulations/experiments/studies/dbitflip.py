@@ -23,6 +23,7 @@ from fractions import Fraction
 import numpy as np
 
 from hubbub.analysis import decode
+from hubbub.analysis.progress import Progress
 from hubbub.protocol.channel import Noise
 from hubbub.protocol.kinds import Histogram
 from hubbub.protocol.metric import Definition
@@ -32,7 +33,6 @@ from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, finished, lines_and_points
-from hubbub.simulations.progress import Progress
 
 BUCKETS = 32
 EPSILON = Fraction(1)

@@ -27,6 +27,7 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis.arrays import Array
+from hubbub.analysis.progress import Progress
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
@@ -36,7 +37,6 @@ from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, chart, colours, finished, rule
-from hubbub.simulations.progress import Progress
 
 FALSE = 0.05
 PLAIN, HELD = "plain", "held"

@@ -28,6 +28,7 @@ from scipy import stats
 
 from hubbub.analysis import decode
 from hubbub.analysis.arrays import Array
+from hubbub.analysis.progress import Progress
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.kinds import Mean
 from hubbub.protocol.metric import Definition
@@ -37,7 +38,6 @@ from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, ORANGE, altair, finished, lines_and_points
-from hubbub.simulations.progress import Progress
 
 PEOPLE = {
     "like app usage": np.minimum(3_600 * np.exp(1.2 * stats.norm.ppf((np.arange(200) + 0.5) / 200)), DAY) / DAY,

@@ -26,6 +26,7 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis import Options, decode
+from hubbub.analysis.progress import Progress
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import sample_tally
@@ -34,7 +35,6 @@ from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.fake_reports import TODAY, FakeReport, messages_of, received, unchecked
 from hubbub.simulations.experiments.pictures import attack_bars
-from hubbub.simulations.progress import Progress
 
 HOURS = 24
 REGISTRY = Registry.parse("""

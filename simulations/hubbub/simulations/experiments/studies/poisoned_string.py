@@ -31,6 +31,7 @@ import numpy as np
 
 from hubbub.analysis import Decoding, Options, decode
 from hubbub.analysis.estimation.hashing import digests, positions
+from hubbub.analysis.progress import Progress
 from hubbub.collector.http.limits import Limits
 from hubbub.collector.settings import Settings
 from hubbub.protocol.kinds import String
@@ -42,7 +43,6 @@ from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.fake_reports import TODAY, FakeReport, Received, messages_of, received, unchecked
 from hubbub.simulations.experiments.pictures import attack_bars
-from hubbub.simulations.progress import Progress
 
 REGISTRY = Registry.parse("""
 app = "poisoned"

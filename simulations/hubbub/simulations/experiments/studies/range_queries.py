@@ -29,6 +29,7 @@ from scipy import stats
 
 from hubbub.analysis import decode
 from hubbub.analysis.arrays import Array
+from hubbub.analysis.progress import Progress
 from hubbub.protocol.kinds import Range
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import many_bit_noise
@@ -45,7 +46,6 @@ from hubbub.simulations.experiments.pictures import (
     finished,
     lines_and_points,
 )
-from hubbub.simulations.progress import Progress
 
 BRANCHING = 4
 EPSILON = Fraction(1, 2)

@@ -28,6 +28,7 @@ import numpy as np
 from hubbub.analysis import decode
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.hashing import digests, positions
+from hubbub.analysis.progress import Progress
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
@@ -36,7 +37,6 @@ from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, GREY, WIDTH, altair, chart, colours, finished, rule
-from hubbub.simulations.progress import Progress
 
 HELD, CANDIDATES = 100, 200
 WEIGHTS = np.exp(-5 / HELD * np.arange(1, HELD + 1))

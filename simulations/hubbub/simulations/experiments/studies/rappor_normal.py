@@ -28,6 +28,7 @@ from scipy import stats
 
 from hubbub.analysis import decode
 from hubbub.analysis.arrays import Array
+from hubbub.analysis.progress import Progress
 from hubbub.protocol.kinds import Choice
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
@@ -36,7 +37,6 @@ from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, INK, WIDTH, altair, chart, finished
-from hubbub.simulations.progress import Progress
 
 NUMBERS = np.arange(1, 101)
 SHARES = np.diff(stats.norm.cdf(np.arange(0.5, 101), 50, 10))

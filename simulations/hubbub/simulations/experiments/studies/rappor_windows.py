@@ -29,6 +29,7 @@ import numpy as np
 from hubbub.analysis import Options, decode
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.hashing import digests, positions
+from hubbub.analysis.progress import Progress
 from hubbub.protocol.invalid import plural
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
@@ -38,7 +39,6 @@ from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, GREY, ORANGE, WIDTH, altair, chart, colours, finished
-from hubbub.simulations.progress import Progress
 
 REPORTS, MACHINES = 186_792, 10_133
 COMMON = np.concatenate([[0.01, 0.015, 0.02], np.linspace(0.025, 0.045, 10)])

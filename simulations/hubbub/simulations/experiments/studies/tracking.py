@@ -30,6 +30,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from hubbub.analysis.arrays import Array
+from hubbub.analysis.progress import Progress
 from hubbub.client.respond import draw_bits, draw_memo
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
@@ -47,7 +48,6 @@ from hubbub.simulations.experiments.pictures import (
     finished,
     lines_and_points,
 )
-from hubbub.simulations.progress import Progress
 
 TEXT = "https://example.org/"
 SCALE = 256
