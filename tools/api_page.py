@@ -29,6 +29,9 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "hubbub.client.testing": ("hubbub_records", "recording"),
     "hubbub.analysis": (
         "decode",
+        "decode_lists",
+        "engine_from",
+        "Engine",
         "Options",
         "Decoding",
         "Diagnostics",

@@ -39,6 +39,10 @@ NOT_RUN = [
     *_because("needs a Docker daemon", r"docker\b"),
     *_because("needs a cluster", r"kubectl\b"),
     *_because(
+        "needs a cluster of its own; tests/analysis/test_long_lists.py and its proof run both",
+        r"hubbub .*--engine (tcp|spark):",
+    ),
+    *_because(
         "needs a PostgreSQL server; tests/collector/postgres runs each",
         r"hubbub .*--store (postgresql:|service=|URL)",
     ),

@@ -18,8 +18,9 @@ from hubbub.protocol.door import door
 if TYPE_CHECKING:
     from hubbub.analysis.candidates_file import read_candidates
     from hubbub.analysis.comparison import Comparison, compare
-    from hubbub.analysis.decoding import decode
+    from hubbub.analysis.decoding import decode, decode_lists
     from hubbub.analysis.distribution import Distribution
+    from hubbub.analysis.engines.engine import Engine, engine_from
     from hubbub.analysis.options import Options
     from hubbub.analysis.result import Decoding, Diagnostics
     from hubbub.protocol.invalid import Invalid
@@ -31,11 +32,14 @@ __all__ = [
     "Decoding",
     "Diagnostics",
     "Distribution",
+    "Engine",
     "Invalid",
     "Options",
     "Tally",
     "compare",
     "decode",
+    "decode_lists",
+    "engine_from",
     "fetch_tallies",
     "read_candidates",
     "read_tallies",
@@ -48,11 +52,14 @@ __getattr__, __dir__ = door(
         "Decoding": "hubbub.analysis.result",
         "Diagnostics": "hubbub.analysis.result",
         "Distribution": "hubbub.analysis.distribution",
+        "Engine": "hubbub.analysis.engines.engine",
         "Invalid": "hubbub.protocol.invalid",
         "Options": "hubbub.analysis.options",
         "Tally": "hubbub.protocol.tally",
         "compare": "hubbub.analysis.comparison",
         "decode": "hubbub.analysis.decoding",
+        "decode_lists": "hubbub.analysis.decoding",
+        "engine_from": "hubbub.analysis.engines.engine",
         "fetch_tallies": "hubbub.protocol.tally_files",
         "read_candidates": "hubbub.analysis.candidates_file",
         "read_tallies": "hubbub.protocol.tally_files",

@@ -28,19 +28,17 @@ def parse_candidates(content: bytes, name: str) -> list[str]:
     return lines
 
 
-def candidates_by_metric(
-    given: Iterable[str], metrics: Collection[str], open_metrics: Collection[str]
-) -> dict[str, list[str]]:
-    """The lists of `[METRIC=]FILE` arguments by metric; one given without a metric is for all whose list is open."""
-    found: dict[str, list[str]] = {}
+def paths_by_metric(given: Iterable[str], metrics: Collection[str], open_metrics: Collection[str]) -> dict[str, str]:
+    """The paths of `[METRIC=]FILE` arguments by metric; one given without a metric is for all whose list is open."""
+    found: dict[str, str] = {}
     for item in given:
         name, equals, path = item.partition("=")
         if equals and name in metrics:
-            found[name] = read_candidates(path)
+            found[name] = path
         elif equals and not Path(item).exists():
             raise Invalid([f"--candidates {item}: no tally of a metric {name!r} was given"])
         elif not open_metrics:
             raise Invalid([f"--candidates {item}: none of the tallies is of a string metric"])
         else:
-            found.update(dict.fromkeys(open_metrics, read_candidates(item)))
+            found.update(dict.fromkeys(open_metrics, item))
     return found

@@ -65,6 +65,10 @@ def compare(before: Decoding, after: Decoding) -> Comparison:
         ours, theirs = getattr(before, name), getattr(after, name)
         if ours != theirs:
             raise Invalid([f"decodings to compare must have the same {name}, got {ours!r} and {theirs!r}"])
+    for side in (before, after):
+        if side.tested_besides:
+            besides = f"{side.tested_besides:,} of {side.metric} have none"
+            raise Invalid([f"decodings to compare must have a row for each candidate, {besides}"])
     there = {key: i for i, key in enumerate(zip(after.values, after.roles, strict=True))}
     pairs = [(i, there[key]) for i, key in enumerate(zip(before.values, before.roles, strict=True)) if key in there]
     if not pairs:

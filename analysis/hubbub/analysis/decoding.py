@@ -1,19 +1,24 @@
 """Decoding: from a tally to estimates with error bars that are true. Design, weigh, estimate, judge.
 
-`decode` is the whole interface. What it returns can be acted on without the theory; what it assumes is in
-docs/estimation.md.
+`decode` is the whole interface, and `decode_lists` for lists of candidates that no memory holds. What they return can
+be acted on without the theory; what they assume is in docs/estimation.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
+from hubbub.analysis.candidate_lists import list_files
+from hubbub.analysis.engines.engine import Engine, engine_from
 from hubbub.analysis.estimation.cells import pool
 from hubbub.analysis.estimation.threads import one_thread
 from hubbub.analysis.kinds import kind_of
+from hubbub.analysis.kinds.string_lists import decode_lists as decode_string_lists
 from hubbub.analysis.options import DEFAULTS, QUANTILES, Options
+from hubbub.analysis.progress import NamedProgress
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.invalid import require
 from hubbub.protocol.tally import Tally
@@ -33,6 +38,29 @@ def decode(
     kind = kind_of(tallies[0].metric.kind)
     with one_thread(), np.errstate(under="ignore"):
         return kind.decode([pool(one) for one in tallies], list(candidates or ()), options)
+
+
+def decode_lists(
+    tally: Tally | Sequence[Tally],
+    lists: str | Path,
+    options: Options = DEFAULTS,
+    engine: Engine | None = None,
+    progress: NamedProgress = lambda share, what: None,
+) -> Decoding:
+    """Estimate a string metric with a list of candidates of any length: a file, or a folder of text or Parquet files.
+
+    The files are screened by the engine's workers (`engine_from`; in this process if there is none), piece by piece. Of
+    a long list only the strings detected and a few others get rows; what is said of them has the same digits
+    whichever engine was at work, and as from a list that is in memory. `progress` is told the share of each pass that
+    is done, and its name.
+    """
+    tallies = [tally] if isinstance(tally, Tally) else list(tally)
+    require(_disagreements(tallies, (), options))
+    paths = list_files(lists)
+    with one_thread(), np.errstate(under="ignore"):
+        return decode_string_lists(
+            [pool(one) for one in tallies], paths, options, engine or engine_from("local:1"), progress
+        )
 
 
 def _disagreements(tallies: Sequence[Tally], candidates: Iterable[str] | None, options: Options) -> Iterator[str]:

@@ -89,6 +89,7 @@ class Decoding:
     high_selected: Array  # its upper end
     variance: Variance | None = None  # of each estimate, as a function of the true share; None where not known
     distribution: Distribution | None = None  # of a range: any share, the distribution function, quantiles
+    tested_besides: int = 0  # candidates of a long list that were tested, too, and have no row
 
     def __len__(self) -> int:
         return len(self.values)

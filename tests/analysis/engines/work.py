@@ -60,16 +60,19 @@ def check_promise(engine: Engine, folder: Path) -> None:
 
 
 class Killing:
-    """An engine that is given one worker's death: in its map number `at`, the first to take the middle item dies."""
+    """An engine that is given one worker's death: in its map number `at`, the first to take the middle item leaves a
+    mark and dies, or lives on (`itself=False`) for somebody else to end it."""
 
-    def __init__(self, engine: Engine, marker: Path, at: int) -> None:
+    def __init__(self, engine: Engine, marker: Path, at: int, itself: bool = True) -> None:
         self.engine, self.marker, self.left = engine, marker, at
+        self.function = _mortal if itself else _marking
 
     def map(self, function: Callable[[Any], Any], items: Any) -> Any:
         self.left -= 1
         kill = str(self.marker) if self.left == 0 else ""
         middle = len(items) // 2
-        return self.engine.map(_mortal, [(function, item, kill if i == middle else "") for i, item in enumerate(items)])
+        given = [(function, item, kill if place == middle else "") for place, item in enumerate(items)]
+        return self.engine.map(self.function, given)
 
     def close(self) -> None:
         self.engine.close()
@@ -78,4 +81,11 @@ class Killing:
 def _mortal(given: tuple[Callable[[Any], Any], Any, str]) -> Any:
     function, item, kill = given
     die_once(kill)
+    return function(item)
+
+
+def _marking(given: tuple[Callable[[Any], Any], Any, str]) -> Any:
+    function, item, mark = given
+    if mark:
+        Path(mark).touch()
     return function(item)

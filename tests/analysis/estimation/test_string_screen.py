@@ -12,7 +12,7 @@ from hubbub.analysis.estimation.cells import pool
 from hubbub.analysis.estimation.design import cohort_design
 from hubbub.analysis.estimation.fit import even_weights, solve
 from hubbub.analysis.estimation.hashing import digests, positions
-from hubbub.analysis.estimation.string_screen import _judged, _rough_fit, screen
+from hubbub.analysis.estimation.string_screen import Taken, _judged, _rough_fit, screen
 from hubbub.analysis.kinds.string import string_design
 from hubbub.protocol.kinds import String
 from hubbub.protocol.tally import Tally
@@ -276,7 +276,7 @@ def test_a_candidate_beside_fitted_strings_is_estimated_without_bias():
         design = replace(design, share=design.scatter(held))
         fit = solve(design, np.arange(20), even_weights(design, nothing))
         if fit is not None:
-            estimates.append(_judged(design, fit, nothing, 1.0).estimate[20])
+            estimates.append(_judged(design, Taken(design, fit, nothing, 1.0)).estimate[20])
     assert len(estimates) > 250
     error = np.std(estimates) / np.sqrt(len(estimates))
     assert abs(np.mean(estimates) - 1) < 5 * error

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
+from hubbub.analysis import progress
 from hubbub.analysis.alerts import LOOKS_A_YEAR, alert_levels, alerts
-from hubbub.analysis.candidates_file import candidates_by_metric
+from hubbub.analysis.candidates_file import paths_by_metric, read_candidates
 from hubbub.analysis.comparison import Comparison, compare
-from hubbub.analysis.decoding import decode
+from hubbub.analysis.decoding import decode, decode_lists
+from hubbub.analysis.engines.engine import FORMS, engine_from
 from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, QUANTILES, Options
 from hubbub.analysis.rappor import decode_rappor, to_rappor
 from hubbub.analysis.render.export import comparisons_to_json, to_csv, to_json, write_parquet
@@ -29,6 +32,7 @@ def add_decode(parser: ArgumentParser) -> None:
         "examples:\n"
         "  hubbub decode dark_theme.json\n"
         "  hubbub decode homepage.json --candidates domains.txt --chart homepage.png\n"
+        "  hubbub decode homepage.json --candidates domains/ --engine local\n"
         "  hubbub decode dark_theme.json --against released/dark_theme.json\n"
         "  hubbub decode dark_theme.json --against released/dark_theme.json --fail-on-change\n"
         "  hubbub decode dark_theme.json --by-epoch --chart over_time.png\n"
@@ -41,6 +45,7 @@ def add_decode(parser: ArgumentParser) -> None:
         "tallies", metavar="TALLY", nargs="*", help="tally files, or folders of them; epochs of one metric are pooled"
     )
     add_candidates(parser)
+    _add_engine(parser)
     parser.add_argument(
         "--rappor", metavar=("PARAMS", "COUNTS", "MAP"), nargs=3, help="decode files of google/rappor instead"
     )
@@ -79,6 +84,14 @@ def add_decode(parser: ArgumentParser) -> None:
     parser.add_argument("--correction", choices=CORRECTIONS, default="bonferroni", help="for many values at once")
     parser.add_argument("--exclude-absent", action="store_true", help="shares among those who answered")
     parser.add_argument("--fake-share", type=float, default=0.01, help="assumed share of fake reports (default: 0.01)")
+
+
+def _add_engine(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine",
+        help="who screens the candidates: " + FORMS + ". With it, or with a folder of lists (text or Parquet files), a "
+        "long list gives rows only of what was detected and of the largest others",
+    )
 
 
 def _add_comparison(parser: ArgumentParser) -> None:
@@ -144,7 +157,7 @@ def _format_of(out: str | None) -> str:
 
 def _contradictions(arguments: Namespace) -> Iterator[str]:
     if arguments.rappor:
-        if arguments.tallies or arguments.candidates or arguments.against:
+        if arguments.tallies or arguments.candidates or arguments.against or arguments.engine:
             yield "--rappor takes its three files and neither tallies nor candidates"
         if arguments.by_epoch or arguments.privacy_chart:
             yield "--by-epoch and --privacy-chart need a TALLY: files of google/rappor say neither epochs nor metric"
@@ -176,12 +189,28 @@ def _decode_all(paths: Sequence[str], arguments: Namespace, options: Options) ->
     for tally in read_tallies(*paths, merge=arguments.merge):
         by_name.setdefault(tally.metric.name, []).append(tally)
     open_metrics = [name for name, tallies in by_name.items() if tallies[0].metric.shape.open_list]
-    candidates = candidates_by_metric(arguments.candidates, by_name, open_metrics)
-    return [
-        decode(some, candidates.get(name), options)
-        for name, tallies in by_name.items()
-        for some in (each_epoch(tallies) if arguments.by_epoch else [tallies])
-    ]
+    lists = paths_by_metric(arguments.candidates, by_name, open_metrics)
+    long = {name: path for name, path in lists.items() if arguments.engine or Path(path).is_dir()}
+    require(_contradictions_of_long_lists(arguments, long))
+    short = {name: path for name, path in lists.items() if name not in long}
+    read = {path: read_candidates(path) for path in dict.fromkeys(short.values())}
+    found = []
+    with closing(engine_from(arguments.engine or "local:1")) as engine:
+        for name, tallies in by_name.items():
+            for some in each_epoch(tallies) if arguments.by_epoch else [tallies]:
+                if name in long:
+                    found.append(decode_lists(some, long[name], options, engine, progress.show))
+                    progress.clear()
+                else:
+                    found.append(decode(some, read[short[name]] if name in short else None, options))
+    return found
+
+
+def _contradictions_of_long_lists(arguments: Namespace, long: Mapping[str, str]) -> Iterator[str]:
+    if arguments.engine and not long:
+        yield f"--engine {arguments.engine}: it spreads lists of candidates, and no --candidates were given"
+    if arguments.against and long:
+        yield "--against needs a row for each candidate, which a folder or --engine does not give: give a FILE"
 
 
 def each_epoch(tallies: Sequence[Tally]) -> list[list[Tally]]:

@@ -72,15 +72,7 @@ class Design:
         """For each candidate, the sum over the cells it sets."""
         if self.matrix is not None:
             return np.asarray(self.matrix @ cells)
-        # A table look-up for each bit: for a million candidates no matrix would fit.
-        found = np.empty(self.num_candidates)
-        for start in range(0, self.num_candidates, _CHUNK):
-            some = self.positions[:, start : start + _CHUNK]
-            total = np.zeros(some.shape[1])
-            for row, offset in zip(some, self.offset.tolist(), strict=True):
-                total += cells[offset : offset + self._widest][row]
-            found[start : start + _CHUNK] = total
-        return found
+        return gathered(self.positions, self.offset, cells)
 
     def gather_background(self, cells: Array, gathered: Array) -> Array:
         """`gather(cells * background)`, from `gather(cells)` where all counted cells have the same background."""
@@ -89,11 +81,7 @@ class Design:
 
     def scatter(self, weights: Array) -> Array:
         """For each cell, the sum of the weights of the candidates that set it."""
-        total = np.zeros(len(self.share))
-        for row, offset in zip(self.positions, self.offset.tolist(), strict=True):
-            counted = np.bincount(row, weights)
-            total[offset : offset + len(counted)] += counted
-        return total
+        return scattered(self.positions, self.offset, len(self.share), weights)
 
     def rows_of(self, chosen: Index) -> sparse.csr_array:
         """The design's columns of a few candidates, as sparse rows."""
@@ -107,7 +95,7 @@ class Design:
         Where different texts are `hashed` to 96 bits or more, a million hold no unlucky pair, but for one chance in
         2**56. Else cells get random 64-bit numbers, and equal sums mean equal cells, but for one chance in 2**64.
         """
-        if hashed and self._signature_bits() >= 96:
+        if hashed and self.tells_texts_apart:
             return np.arange(self.num_candidates)
         keys = np.random.default_rng(0).integers(0, 2**64, len(self.share), dtype=np.uint64)
         keys[~self.observed] = 0
@@ -120,6 +108,11 @@ class Design:
             return np.arange(self.num_candidates)
         _, first, group = np.unique(sums, return_index=True, return_inverse=True)
         return np.asarray(first[group], dtype=np.int64)
+
+    @property
+    def tells_texts_apart(self) -> bool:
+        """Whether the positions of a text hold so many bits that no two texts of any list have the same."""
+        return self._signature_bits() >= 96
 
     def _signature_bits(self) -> float:
         """How many bits the positions of a text hold, over all cohorts that counted anything."""
@@ -136,6 +129,27 @@ class Design:
     @property
     def _widest(self) -> int:
         return max(block.width for block in self.blocks)
+
+
+def gathered(where: Positions, offset: Index, cells: Array) -> Array:
+    """`Design.gather` by a table look-up for each bit: for a million candidates no matrix would fit."""
+    found = np.empty(where.shape[1])
+    for start in range(0, len(found), _CHUNK):
+        some = where[:, start : start + _CHUNK]
+        total = np.zeros(some.shape[1])
+        for row, first in zip(some, offset.tolist(), strict=True):
+            total += cells[first:][row]
+        found[start : start + _CHUNK] = total
+    return found
+
+
+def scattered(where: Positions, offset: Index, num_cells: int, weights: Array) -> Array:
+    """`Design.scatter`."""
+    total = np.zeros(num_cells)
+    for row, first in zip(where, offset.tolist(), strict=True):
+        counted = np.bincount(row, weights)
+        total[first : first + len(counted)] += counted
+    return total
 
 
 def cohort_design(

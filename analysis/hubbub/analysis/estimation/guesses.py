@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hubbub.analysis.arrays import Array, Mask
+from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.design import Design
 from hubbub.analysis.estimation.fit import cell_variance, extra_variance
-from hubbub.analysis.estimation.string_screen import StringEstimates
+from hubbub.analysis.estimation.string_screen import HISTOGRAM_EDGES, Crowd, StringEstimates
 
 _ENOUGH = 16  # estimates from which the law of true shares can be learnt at all
 _CLEAR = 8.0  # standard errors beyond which an estimate needs no help
@@ -25,15 +25,19 @@ _WORSE = 1.05  # times the noise of the step before: then the steps lead astray,
 _NUDGE = 0.02  # standard errors: how far estimates are moved to see how far guesses follow
 
 
-def nearest_shares(estimate: Array, variance: Array, total: float = 1.0, exactly: bool = False) -> Array:
+def nearest_shares(
+    estimate: Array, variance: Array, total: float = 1.0, exactly: bool = False, times: Array | None = None
+) -> Array:
     """The shares >= 0 with sum <= `total` (or exactly) at the least squared distance, measured in standard errors.
+    Each estimate counts so many `times`, once by default.
 
     By its optimality conditions the solution is max(0, estimate - c variance) with one c for all (for equal variances
     the Norm-Sub of Wang et al. 2020); the sum falls as c grows, piecewise linearly with a kink for each answer.
     """
     known = np.isfinite(estimate) & np.isfinite(variance)
     guess = np.where(known, np.maximum(estimate, 0), 0)
-    if not known.any() or (guess.sum() <= total and not exactly):
+    times = np.ones(len(guess)) if times is None else times
+    if not known.any() or ((guess * times).sum() <= total and not exactly):
         return guess
     if total <= 0:
         return np.zeros_like(guess)
@@ -42,7 +46,8 @@ def nearest_shares(estimate: Array, variance: Array, total: float = 1.0, exactly
     kink = f / v
     order = np.argsort(-kink, kind="stable")
     # With the answers of the i largest kinks kept, sum f - c sum v = total; the right i is the last with c < its kink.
-    c = (np.cumsum(f[order]) - total) / np.cumsum(v[order])
+    many = times[known][order]
+    c = (np.cumsum(f[order] * many) - total) / np.cumsum(v[order] * many)
     kept = int(np.flatnonzero(c < kink[order])[-1])
     guess[known] = np.maximum(f - c[kept] * v, 0)
     return guess
@@ -66,11 +71,32 @@ def likely_shares(estimate: Array, variance: Array, total: float = 1.0, exactly:
     return nearest_shares(shrunk, variance, total, exactly)
 
 
+def guesses_beside(crowd: Crowd, estimate: Array, std_error: Array, total: float) -> tuple[Array, float]:
+    """The same for rows beside a crowd of which only the histogram is kept, and what the crowd holds in all: each
+    of its members is guessed as the middle of its bin."""
+    z = np.minimum(estimate / std_error, _CLEAR)
+    counts = crowd.histogram + np.histogram(np.maximum(z, HISTOGRAM_EDGES[0]), HISTOGRAM_EDGES)[0]
+    middle, behind = _learnt(counts, HISTOGRAM_EDGES)
+    shrunk = np.where(estimate > _CLEAR * std_error, estimate, std_error * np.minimum(np.interp(z, middle, behind), z))
+    binned = crowd.typical_error * np.minimum(behind, middle)
+    times = np.concatenate([np.ones(len(shrunk)), crowd.histogram])
+    variance = np.concatenate([std_error**2, np.full(len(binned), crowd.typical_error**2)])
+    # Bins that nobody is in are no estimates.
+    all_of_them = np.where(times > 0, np.concatenate([shrunk, binned]), np.nan)
+    guess = nearest_shares(all_of_them, variance, total, times=times)
+    return guess[: len(shrunk)], float((guess * times)[len(shrunk) :].sum())
+
+
 def _average_behind(z: Array) -> Array:
     """The average true share behind each estimate, all in standard errors, for estimates up to _CLEAR."""
     edges = np.linspace(min(float(z.min()), -1.0), _CLEAR, _BINS + 1)
+    middle, behind = _learnt(np.histogram(z, edges)[0], edges)
+    return np.asarray(np.interp(z, middle, behind))
+
+
+def _learnt(counts: Index, edges: Array) -> tuple[Array, Array]:
+    """The middle of each bin, and the average true share behind the estimates in it."""
     middle = (edges[:-1] + edges[1:]) / 2
-    counts = np.histogram(z, edges)[0]
     truth = np.concatenate([[0.0], np.geomspace(0.25, _CLEAR + 2, 40)])
     likelihood = np.exp(-0.5 * (middle[:, np.newaxis] - truth) ** 2)
     mixture = np.full(len(truth), 1 / len(truth))
@@ -78,8 +104,7 @@ def _average_behind(z: Array) -> Array:
         expected = np.maximum(likelihood @ mixture, 1e-300)
         mixture = mixture * ((counts / expected) @ likelihood) / counts.sum()
     weighted = likelihood * mixture
-    behind = (weighted @ truth) / np.maximum(weighted.sum(axis=1), 1e-300)
-    return np.asarray(np.interp(z, middle, behind))
+    return middle, (weighted @ truth) / np.maximum(weighted.sum(axis=1), 1e-300)
 
 
 # --- strings, together --------------------------------------------------------------------------------------------

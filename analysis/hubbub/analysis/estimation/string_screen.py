@@ -15,6 +15,7 @@ A heavy string outside the list sticks out of the residuals in every cohort; tho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,6 +34,22 @@ _PASSES = 16
 _ROUNDS = 2  # of excluding cells
 
 
+HISTOGRAM_EDGES = np.linspace(-8.0, 8.0, 401)
+"""Of estimates in standard errors, where only their number in each bin is kept; what is beyond counts in the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowd:
+    """Candidates that were estimated and have no row of their own: how many, how much they hold in all, and how their
+    estimates are spread, in standard errors (`HISTOGRAM_EDGES`). `unknown` more could not be estimated."""
+
+    known: int
+    unknown: int
+    total: float
+    typical_error: float
+    histogram: Index
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StringEstimates:
     """What was found. `tail` is the law of an absent string's score, in standard errors; of a test at level p the
@@ -49,6 +66,8 @@ class StringEstimates:
     answered_variance: float
     excluded: Mask
     fit: Fit | None
+    crowd: Crowd | None = None
+    """Those that have no row, where a list is too long to give each candidate one."""
 
     def threshold(self, p: float) -> float:
         """How many standard errors an estimate must reach to have a p-value of at most p."""
@@ -59,7 +78,7 @@ def screen(design: Design, alpha: float) -> StringEstimates:
     """Estimate every candidate; `alpha` is the chance that any string is taken in wrongly."""
     cells = int(design.observed.sum())
     if not cells:
-        return _nothing(design)
+        return nothing(design)
     if design.num_candidates <= min(max(_FULL_SHARE * cells, min(_FULL_SMALL, cells / 3)), _FULL_MOST):
         found = _all_at_once(design)
         if found is not None:
@@ -139,38 +158,54 @@ def _rough_fit(design: Design, chosen: Index, weights: Weights) -> Fit:
 # --- many candidates ----------------------------------------------------------------------------------------------
 
 
+Look = Callable[[Design, Fit, float, int], tuple[Design, Fit, Index]]
+"""Which candidates outside a fit score above a threshold: at most so many, the best ones. Comes back with the design
+that holds the fitted and the new, the fit in its numbering, and the new ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The strings that stand out, fitted together; cells set aside, and by how much that shrinks estimates."""
+
+    design: Design
+    fit: Fit
+    excluded: Mask
+    shrinkage: float
+
+
 def _stepwise(design: Design, alpha: float) -> StringEstimates:
-    count = max(design.num_candidates, 1)
+    taken = take_in(design, alpha, max(design.num_candidates, 1), _look_at_all)
+    return _judged(design, taken) if taken else nothing(design)
+
+
+def take_in(design: Design, alpha: float, count: int, look: Look) -> Taken | None:
+    """Find and fit the strings that stand out among so many; None where nothing can be fitted at all."""
     excluded = np.zeros(len(design.share), dtype=bool)
     nobody: Index = np.zeros(0, dtype=np.int64)
     fit = settle(design, nobody, even_weights(design, excluded), excluded)
     if fit is None:
-        return _nothing(design)
+        return None
     shrinkage = 1.0
     for _ in range(_ROUNDS):
-        fit = _grow(design, fit, excluded, _LOOKS * alpha / count, _PASSES)
+        design, fit = _grow(design, fit, excluded, _LOOKS * alpha / count, _PASSES, look)
         out, shrinkage = outlier_cells(design, fit)
         if (out == excluded).all():
             break
         excluded = out
         fit = settle(design, fit.chosen, reweigh(design, fit, excluded), excluded) or fit
     last = (1 - _LOOKS) * alpha / count
-    fit = _grow(design, fit, excluded, last, 1)
+    design, fit = _grow(design, fit, excluded, last, 1, look)
     fit = solve(design, fit.chosen, reweigh(design, fit, excluded)) or fit
     fit, _ = _drop_weak(design, fit, excluded, last)
-    return _judged(design, fit, excluded, shrinkage)
+    return Taken(design, fit, excluded, shrinkage)
 
 
-def _grow(design: Design, fit: Fit, excluded: Mask, p: float, passes: int) -> Fit:
+def _grow(design: Design, fit: Fit, excluded: Mask, p: float, passes: int, look: Look) -> tuple[Design, Fit]:
     """Take in what no absent string would match at level p, drop what fails it once others are in; repeat."""
     most = fit.weights.num_active // 3
     threshold = _tail(design, fit, FAR_TILTS).quantile(p)
     for _ in range(passes):
-        z = _scores(design, fit)
-        z[fit.chosen] = -np.inf
-        new = np.flatnonzero(z > threshold)
-        if len(new) > most - len(fit.chosen):
-            new = np.sort(np.argsort(-z, kind="stable")[: max(most - len(fit.chosen), 0)])
+        design, fit, new = look(design, fit, threshold, max(most - len(fit.chosen), 0))
         if not len(new):
             break
         # Settled, not only solved: what was taken in is no longer noise, and the next look is the sharper for it.
@@ -178,7 +213,16 @@ def _grow(design: Design, fit: Fit, excluded: Mask, p: float, passes: int) -> Fi
         if together is None:  # strings that cannot be told from each other have no joint fit
             break
         fit, threshold = _drop_weak(design, together, excluded, p)
-    return fit
+    return design, fit
+
+
+def _look_at_all(design: Design, fit: Fit, threshold: float, most: int) -> tuple[Design, Fit, Index]:
+    z = design.gather(fit.weights.cells * fit.residual) / absent_deviation(design, fit)
+    z[fit.chosen] = -np.inf
+    new = np.flatnonzero(z > threshold)
+    if len(new) > most:
+        new = np.sort(np.argsort(-z, kind="stable")[:most])
+    return design, fit, new
 
 
 def _drop_weak(design: Design, fit: Fit, excluded: Mask, p: float) -> tuple[Fit, float]:
@@ -194,34 +238,82 @@ def _drop_weak(design: Design, fit: Fit, excluded: Mask, p: float) -> tuple[Fit,
         fit = fewer
 
 
-def _scores(design: Design, fit: Fit) -> Array:
-    """Each candidate on the residuals, in the deviations an absent one would have on average over its positions."""
+def absent_deviation(design: Design, fit: Fit) -> float:
+    """The deviation of an absent string's score on the residuals, on average over its positions."""
     weight = fit.weights.cells
-    score = design.gather(weight * fit.residual)
     norm = sum(
         block.draws * float((block.rows(weight) * (1 - block.rows(design.background))).sum()) / block.drawn
         for block in design.blocks
     )
-    return np.asarray(score / np.sqrt(max(norm, 1e-300)))
+    return float(np.sqrt(max(norm, 1e-300)))
 
 
-def _judged(design: Design, fit: Fit, excluded: Mask, shrinkage: float) -> StringEstimates:
-    weight = fit.weights.cells
-    own = design.gather(weight)
-    # By the column of all others a candidate is known only as far as it differs from it.
-    norm = own - design.gather_background(weight, own) ** 2 / np.sum(weight * design.background**2)
-    # The fitted strings have taken their share of every direction, also of this candidate's.
-    norm *= 1 - (len(fit.chosen) + 1) / fit.weights.num_active
-    known = norm > 1e-9 * max(float(own.max(initial=0)), 1e-300)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        estimate = np.where(known, design.gather(weight * fit.residual) / (norm * shrinkage), np.nan)
-        std_error = np.where(known, 1 / (np.sqrt(norm) * shrinkage), np.inf)
-    estimate[fit.chosen], std_error[fit.chosen] = fit.shares, fit.std_errors / shrinkage
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """How a candidate that was not taken in is estimated by itself, on the residuals of a fit."""
+
+    weight: Array
+    scored: Array
+    background: Array
+    one_background: float | None
+    """Where all counted cells have the same: then a sum less must be gathered."""
+    spread: float
+    left: float
+    shrinkage: float
+
+    @classmethod
+    def beside(cls, taken: Taken) -> Alone:
+        design, fit = taken.design, taken.fit
+        weight = fit.weights.cells
+        values = np.unique(design.background[design.observed])
+        return cls(
+            weight=weight,
+            scored=weight * fit.residual,
+            background=design.background,
+            one_background=float(values[0]) if len(values) == 1 else None,
+            spread=float(np.sum(weight * design.background**2)),
+            # The fitted strings have taken their share of every direction, also of a candidate's.
+            left=1 - (len(fit.chosen) + 1) / fit.weights.num_active,
+            shrinkage=taken.shrinkage,
+        )
+
+    def norms(self, gather: Callable[[Array], Array]) -> tuple[Array, Array]:
+        """For each candidate the weight of its cells, and what of it is its own."""
+        own = gather(self.weight)
+        shared = gather(self.weight * self.background) if self.one_background is None else own * self.one_background
+        # By the column of all others a candidate is known only as far as it differs from it.
+        norm = (own - shared**2 / self.spread) * self.left
+        return own, norm
+
+    def estimates(self, gather: Callable[[Array], Array], norm: Array, known: Mask) -> tuple[Array, Array]:
+        """Estimates and standard errors."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            estimate = np.where(known, gather(self.scored) / (norm * self.shrinkage), np.nan)
+            std_error = np.where(known, 1 / (np.sqrt(norm) * self.shrinkage), np.inf)
+        return estimate, std_error
+
+
+def is_known(norm: Array, largest_own: float) -> Mask:
+    return norm > 1e-9 * max(largest_own, 1e-300)
+
+
+def _judged(design: Design, taken: Taken) -> StringEstimates:
+    fit, alone = taken.fit, Alone.beside(taken)
+    own, norm = alone.norms(design.gather)
+    known = is_known(norm, float(own.max(initial=0)))
+    estimate, std_error = alone.estimates(design.gather, norm, known)
+    estimate[fit.chosen], std_error[fit.chosen] = fit.shares, fit.std_errors / taken.shrinkage
+    variance = np.where(known, 1 / np.where(known, norm, 1), 0)
+    variance[fit.chosen] = 0
+    return judged_with(taken, estimate, std_error, known, design.scatter(variance))
+
+
+def judged_with(taken: Taken, estimate: Array, std_error: Array, known: Mask, functional: Array) -> StringEstimates:
+    """The verdict on estimates; `functional` says how much each cell counts in the sum of those made alone."""
+    design, fit, shrinkage = taken.design, taken.fit, taken.shrinkage
     tail = _tail(design, fit)
     with np.errstate(invalid="ignore"):
         p_value = np.exp(tail.log_p(np.where(known, estimate / std_error, 0)))
-    alone = np.where(known, 1 / np.where(known, norm, 1), 0)
-    alone[fit.chosen] = 0
     return StringEstimates(
         estimate=estimate,
         std_error=std_error,
@@ -229,21 +321,20 @@ def _judged(design: Design, fit: Fit, excluded: Mask, shrinkage: float) -> Strin
         tail=tail,
         level=1 - _LOOKS,
         degrees=_degrees(fit),
-        sum_variance=(float(fit.covariance[1:, 1:].sum()) + _variance_of_sum(design, fit, alone)) / shrinkage**2,
+        sum_variance=(float(fit.covariance[1:, 1:].sum()) + _variance_of_sum(design, fit, functional)) / shrinkage**2,
         answered=fit.other + float(fit.shares.sum()),
         answered_variance=float(fit.covariance.sum()) / shrinkage**2,
-        excluded=excluded,
+        excluded=taken.excluded,
         fit=fit,
     )
 
 
-def _variance_of_sum(design: Design, fit: Fit, alone: Array) -> float:
+def _variance_of_sum(design: Design, fit: Fit, functional: Array) -> float:
     """Of the sum of estimates each made alone: as one functional of the cells, less what the fitted columns take."""
     weight = fit.weights.cells
     cohorts = sum(int(np.count_nonzero(block.rows(weight).any(axis=1))) for block in design.blocks)
     if cohorts == 1:
         return np.inf  # candidates that share out the bits of a single cohort cannot be told from strings that do
-    functional = design.scatter(alone)
     columns = design.rows_of(fit.chosen)
     onto = np.concatenate([[np.sum(weight * design.background * functional)], columns @ (weight * functional)])
     return float(np.sum(weight * functional**2) - onto @ fit.covariance @ onto)
@@ -260,7 +351,7 @@ def _degrees(fit: Fit) -> float:
     return max(fit.degrees, 1) if fit.weights.tau2 > 0 else np.inf
 
 
-def _nothing(design: Design) -> StringEstimates:
+def nothing(design: Design) -> StringEstimates:
     unknown = np.full(design.num_candidates, np.nan)
     return StringEstimates(
         estimate=unknown,

@@ -46,7 +46,9 @@ def assemble(
     notes: Sequence[str] = (),
     distribution: Distribution | None = None,
     answered_only: bool = False,
+    tested_besides: int = 0,
 ) -> Decoding:
+    """`tested_besides` answers were tested and have no row: tests are corrected for them, too."""
     metric = pools[0].metric
     epochs = sorted({epoch for pool in pools for epoch in pool.epochs})
     unknown = np.full(len(rows.values), np.nan)
@@ -72,20 +74,21 @@ def assemble(
         low=rows.low,
         high=rows.high,
         p_value=rows.p_value,
-        p_adjusted=adjusted(rows.p_value, rows.roles, options.correction),
+        p_adjusted=adjusted(rows.p_value, rows.roles, options.correction, tested_besides),
         best_guess=rows.best_guess,
         low_selected=unknown if rows.low_selected is None else rows.low_selected,
         high_selected=unknown if rows.high_selected is None else rows.high_selected,
         variance=rows.variance,
         distribution=distribution,
+        tested_besides=tested_besides,
     )
 
 
-def adjusted(p_value: Array, roles: Sequence[Role], correction: Correction) -> Array:
+def adjusted(p_value: Array, roles: Sequence[Role], correction: Correction, besides: int = 0) -> Array:
     """Answers are many and corrected for it; `absent` and `other` are two questions of their own."""
     is_answer = np.array([role == ANSWER for role in roles], dtype=bool)
     apart = np.minimum(2 * p_value, 1)
-    return np.where(is_answer, adjust(np.where(is_answer, p_value, np.nan), correction), apart)
+    return np.where(is_answer, adjust(np.where(is_answer, p_value, np.nan), correction, besides), apart)
 
 
 def cohorts_of(pools: Pools) -> list[Cohort]:

@@ -14,7 +14,7 @@ from hubbub.analysis.arrays import Array, Index
 from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import finite_population
 from hubbub.analysis.estimation.design import Design
-from hubbub.analysis.estimation.guesses import joint_shares
+from hubbub.analysis.estimation.guesses import guesses_beside, joint_shares
 from hubbub.analysis.estimation.intervals import Variance, normal_interval, ratios, score_interval
 from hubbub.analysis.estimation.selection import detected, interval_given_selection, normal_p_value
 from hubbub.analysis.estimation.string_screen import StringEstimates, screen
@@ -34,20 +34,37 @@ def judge(
     first = np.flatnonzero(duplicate_of == np.arange(len(duplicate_of)))
     apart = design if len(first) == len(listed) else design.only(first)
     found = screen(apart, options.alpha)
+    return table_of(pools, apart, listed, first, _groups(listed, duplicate_of), found, options, notes)
+
+
+def table_of(
+    pools: Pools,
+    design: Design,
+    listed: Sequence[str],
+    first: Index,
+    groups: tuple[tuple[str, ...], ...],
+    found: StringEstimates,
+    options: Options,
+    notes: Sequence[str],
+) -> Decoding:
+    """The result, from estimates of those listed that are the `first` of their group."""
     answered = Answered.of(pools, design, found, options)
-    rows, thresholds = _rows(listed, first, found, answered, apart, options)
+    rows, thresholds, crowd_guess = _rows(listed, first, found, answered, design, options)
     floor = float(np.median(thresholds[first])) if len(first) else np.nan
+    if found.crowd is not None:  # rows are the exceptions: what an average candidate would have needed
+        _, level = detected(rows.p_value[first], options.alpha, options.correction, found.crowd.known)
+        floor = found.threshold(level) * found.crowd.typical_error
     if options.exclude_absent:
-        rows = _among_answered(rows, answered, thresholds, options)
-    groups = _groups(listed, duplicate_of)
+        rows = _among_answered(rows, answered, thresholds, options, crowd_guess)
     return assemble(
         pools,
         options,
         rows,
-        diagnostics=_diagnostics(pools, apart, found, groups, options),
+        diagnostics=_diagnostics(pools, design, found, groups, options),
         noise_floor=floor,
         notes=[*notes, *_notes(design, found, groups)],
         answered_only=options.exclude_absent,
+        tested_besides=found.crowd.known if found.crowd else 0,
     )
 
 
@@ -108,9 +125,10 @@ def _rows(
     answered: Answered,
     design: Design,
     options: Options,
-) -> tuple[Columns, Array]:
-    """The rows, and for each the estimate at which it would have been detected."""
-    count = len(listed)
+) -> tuple[Columns, Array, float]:
+    """The rows, for each the estimate at which it would have been detected, and the best guess of what those hold that
+    have no row."""
+    count, crowd = len(listed), found.crowd
 
     def spread_out(values: Array, nothing: float) -> Array:
         column = np.full(count, nothing)
@@ -128,15 +146,21 @@ def _rows(
     low, high = normal_interval(estimate, std_error, options.confidence, found.degrees)
     # In a single cohort a string outside the list may set just the bits of a candidate: nothing tells the two apart.
     p_value = spread_out(found.p_value, np.nan) if _cohorts_seen(design) > 1 else np.full(count, np.nan)
-    chosen, level = detected(p_value, options.alpha, options.correction)
+    chosen, level = detected(p_value, options.alpha, options.correction, crowd.known if crowd else 0)
     threshold = found.threshold(level)
     low_selected, high_selected = np.full(count, np.nan), np.full(count, np.nan)
     low_selected[chosen], high_selected[chosen] = interval_given_selection(
         estimate[chosen], std_error[chosen], threshold * fit_error[chosen], options.confidence
     )
     most = min(1.0, max(0.0, answered.high)) if found.fit else 0.0
-    best = spread_out(joint_shares(design, found, most), 0.0)
-    absent, other = 1 - answered.share, answered.share - float(np.nansum(estimate))
+    if crowd is None:
+        guesses, crowd_guess, total = joint_shares(design, found, most), 0.0, float(np.nansum(estimate))
+    else:
+        guesses, crowd_guess = guesses_beside(crowd, found.estimate, found.std_error, most)
+        total = float(np.nansum(estimate)) + crowd.total
+    best = spread_out(guesses, 0.0)
+    absent, other = 1 - answered.share, answered.share - total
+    other_guess = max(0.0, min(1.0, answered.share) - float(best.sum()) - crowd_guess)
     errors = np.array([answered.std_error, float(np.sqrt(found.sum_variance + answered.std_error**2))])
     last = np.array([absent, other])
     low_other, high_other = normal_interval(last[1:], errors[1:], options.confidence, found.degrees)
@@ -148,14 +172,16 @@ def _rows(
         low=np.concatenate([low, [1 - answered.high], low_other]),
         high=np.concatenate([high, [1 - answered.low], high_other]),
         p_value=np.concatenate([p_value, normal_p_value(last, errors)]),
-        best_guess=np.concatenate([best, np.clip(last[:1], 0, 1), [max(0.0, min(1.0, answered.share) - best.sum())]]),
+        best_guess=np.concatenate([best, np.clip(last[:1], 0, 1), [other_guess]]),
         low_selected=np.concatenate([low_selected, [np.nan] * 2]),
         high_selected=np.concatenate([high_selected, [np.nan] * 2]),
     )
-    return rows, np.concatenate([threshold * fit_error, [np.nan] * 2])
+    return rows, np.concatenate([threshold * fit_error, [np.nan] * 2]), crowd_guess
 
 
-def _among_answered(rows: Columns, answered: Answered, thresholds: Array, options: Options) -> Columns:
+def _among_answered(
+    rows: Columns, answered: Answered, thresholds: Array, options: Options, crowd_guess: float
+) -> Columns:
     """Shares of those who answered. A string's bits are part of all ones, so top and bottom covary."""
     kept = [i for i, role in enumerate(rows.roles) if role != ABSENT]
     top, variance = rows.estimate[kept], rows.std_error[kept] ** 2
@@ -165,7 +191,7 @@ def _among_answered(rows: Columns, answered: Answered, thresholds: Array, option
     if options.estimand == "population":
         covariance = covariance + answered.sampling * share * (1 - min(max(answered.share, 0), 1))
     covariance[-1] = var_answered  # `other` is those who answered less all candidates, which are independent of it
-    best = rows.best_guess[kept] / max(float(np.sum(rows.best_guess[kept])), 1e-300)
+    best = rows.best_guess[kept] / max(float(np.sum(rows.best_guess[kept])) + crowd_guess, 1e-300)
     among = ratios(top, answered.share, variance, covariance, var_answered, options.confidence)
     assert rows.low_selected is not None
     assert rows.high_selected is not None
@@ -203,11 +229,15 @@ def _groups(listed: Sequence[str], duplicate_of: Index) -> tuple[tuple[str, ...]
     return tuple(tuple(group) for group in members.values())
 
 
+def _num_estimated(design: Design, found: StringEstimates) -> int:
+    return design.num_candidates + (found.crowd.known + found.crowd.unknown if found.crowd else 0)
+
+
 def _diagnostics(
     pools: Pools, design: Design, found: StringEstimates, groups: tuple[tuple[str, ...], ...], options: Options
 ) -> Diagnostics:
     cohort_p = misfit.of_strings(design, found)
-    fit = found.fit
+    fit, crowd = found.fit, found.crowd
     cells = int(design.observed.sum())
     # The mass outside the list is estimated, too: a fake with the target's bits alone pulls that down and so the
     # target up, by 1/(q* - p*).
@@ -217,8 +247,8 @@ def _diagnostics(
         cohort_p=cohort_p,
         odd_cohorts=misfit.misfitting_cohorts(cohort_p),
         indistinguishable=groups,
-        rank=min(int(np.isfinite(found.estimate).sum()), max(cells - 1, 0)),
-        num_columns=design.num_candidates + sum(len(group) - 1 for group in groups),
+        rank=min(int(np.isfinite(found.estimate).sum()) + (crowd.known if crowd else 0), max(cells - 1, 0)),
+        num_columns=_num_estimated(design, found) + sum(len(group) - 1 for group in groups),
         attack_radius=options.fake_share * attack_gain,
         fake_share=options.fake_share,
         hidden_heavy_share=hidden,
@@ -228,12 +258,12 @@ def _diagnostics(
 def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...], ...]) -> list[str]:
     notes = []
     cells = int(design.observed.sum())
+    estimated = _num_estimated(design, found) + sum(len(group) - 1 for group in groups)
     if not cells:
         notes.append("No reports: nothing can be estimated.")
-    elif design.num_candidates > cells:
+    elif estimated > cells:
         notes.append(
-            f"More candidates ({design.num_candidates}) than cells ({cells}): each was estimated by itself, "
-            "beside those detected."
+            f"More candidates ({estimated}) than cells ({cells}): each was estimated by itself, beside those detected."
         )
     if design.num_candidates and _cohorts_seen(design) == 1:
         notes.append(
@@ -245,7 +275,7 @@ def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...]
             f"{sum(len(group) - 1 for group in groups)} candidates set the same bits as an earlier one and are "
             "counted there: this hash cannot tell them apart."
         )
-    unknown = int(np.isnan(found.estimate).sum())
+    unknown = int(np.isnan(found.estimate).sum()) + (found.crowd.unknown if found.crowd else 0)
     if cells and unknown:
         notes.append(f"{unknown} candidates cannot be told from strings outside the list.")
     if found.fit is not None and found.fit.weights.unfitted > _MUCH:

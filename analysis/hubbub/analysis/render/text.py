@@ -106,6 +106,8 @@ def _correction(decoding: Decoding) -> str:
         return level
     if decoding.correction == "benjamini-hochberg":
         return f"{level} of detections, Benjamini-Hochberg"
+    if decoding.tested_besides:  # the p-values of those that have no row are not known any more
+        return f"{level}, Bonferroni"
     with np.errstate(invalid="ignore"):
         by_share = int(np.count_nonzero(adjust(p_values, "benjamini-hochberg") <= 1 - decoding.confidence))
     more = by_share - int(np.count_nonzero(decoding.detected[is_answer]))

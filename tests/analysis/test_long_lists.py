@@ -1,0 +1,244 @@
+"""Lists of any length, in files: whichever engine screens them, the same bytes; the same digits as from memory."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+
+import numpy as np
+import pytest
+
+from hubbub.analysis import Options, compare, decode, decode_lists, engine_from
+from hubbub.analysis.candidate_lists import list_files, pieces
+from hubbub.analysis.commands.decode import add_decode, run_decode
+from hubbub.analysis.estimation import shards, spread_screen
+from hubbub.analysis.render.export import to_json
+from hubbub.analysis.render.text import table
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.kinds import String
+from tests.analysis.engines.clusters import dask
+from tests.analysis.engines.work import Killing
+from tests.analysis.long_lists import shards_of, tally_with, text, write_text
+from tests.analysis.worlds import define, tally_of
+
+TOTAL = 12_000
+HELD = [11_999, 3, 700, 4_801, 9_100, 42, 1_000, 2_345, 6_000, 7_777]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A tally, its list in one file, and the same in five."""
+    folder = tmp_path_factory.mktemp("lists")
+    tally = tally_with(HELD, 300_000, num_cohorts=16, seed=4)
+    (folder / "tally.json").write_text(tally.to_json())
+    write_text(folder / "all.txt", range(TOTAL))
+    (folder / "five").mkdir()
+    for place, numbers in enumerate(shards_of(TOTAL, 5)):
+        write_text(folder / "five" / f"{place}.txt", numbers)
+    return folder, tally
+
+
+def command(*arguments: object) -> int:
+    parser = ArgumentParser()
+    add_decode(parser)
+    return run_decode(parser.parse_args([str(argument) for argument in arguments]))
+
+
+@pytest.fixture(scope="module")
+def alone(world):
+    """One list, one process."""
+    folder, tally = world
+    return decode_lists(tally, folder / "all.txt")
+
+
+def test_what_is_said_of_a_string_has_the_digits_it_has_among_a_list_in_memory(world, alone):
+    """All but the best guess, which is learnt from a histogram; `other` is a sum, rounded at another place."""
+    _, tally = world
+    memory = decode(tally, [text(number) for number in range(TOTAL)])
+    assert alone.detected.sum() == memory.detected.sum() > 5
+    rows = {row["value"]: row for row in memory.rows()}
+    largest = {memory.values[i] for i in memory.top_rows(len(memory)) if not memory.detected[i]}
+    for row in alone.rows():
+        expected = rows[row["value"]]
+        exactly = {name: value for name, value in row.items() if name != "best_guess"}
+        if row["value"] == "other":
+            for name, value in exactly.items():
+                if isinstance(value, float):
+                    assert value == pytest.approx(expected[name], rel=1e-8), name
+        else:
+            assert exactly == {name: expected[name] for name in exactly}
+            assert row["detected"] or row["value"] in largest
+        # A bin is 1/25 of a standard error wide.
+        assert row["best_guess"] == pytest.approx(expected["best_guess"], abs=alone.noise_floor / 50)
+    assert list(alone.values) == [value for value in memory.values if value in set(alone.values)], "in list order"
+    assert alone.noise_floor == pytest.approx(memory.noise_floor, rel=0.01)
+    assert alone.diagnostics.num_columns == memory.diagnostics.num_columns == TOTAL
+    assert f"Of {TOTAL:,} candidates only those detected and the 10 largest others have rows." in alone.notes
+
+
+def test_five_files_give_the_same_bytes_in_one_process_in_two_and_with_one_killed(world, alone, tmp_path, capsys):
+    folder, tally = world
+    command(folder / "tally.json", "--candidates", folder / "five", "--json")
+    assert capsys.readouterr().out == to_json([alone])
+    command(folder / "tally.json", "--candidates", folder / "five", "--engine", "local:2", "--json")
+    assert capsys.readouterr().out == to_json([alone])
+    engine = Killing(engine_from("local:2"), tmp_path / "killed", at=4)
+    try:
+        assert to_json([decode_lists(tally, folder / "five", engine=engine)]) == to_json([alone])
+    finally:
+        engine.close()
+    assert (tmp_path / "killed").exists()
+
+
+def test_two_workers_of_dask_give_the_same_bytes_though_one_is_killed(world, alone, tmp_path):
+    folder, tally = world
+    with dask(tmp_path, workers=2) as address:
+        engine = Killing(engine_from(address), tmp_path / "killed", at=4)
+        try:
+            assert to_json([decode_lists(tally, folder / "five", engine=engine)]) == to_json([alone])
+        finally:
+            engine.close()
+    assert (tmp_path / "killed").exists()
+
+
+def test_shares_among_those_who_answered_are_spread_alike(world):
+    folder, tally = world
+    options = Options(exclude_absent=True, estimand="population", confidence=0.9)
+    found = decode_lists(tally, folder / "five", options)
+    memory = decode(tally, [text(number) for number in range(TOTAL)], options)
+    assert "(10 %, Bonferroni)" in table(found)  # what another correction would find is not known
+    with pytest.raises(Invalid, match=r"must have a row for each candidate, 11,\d+ of asked have none"):
+        compare(memory, found)
+    for i in np.flatnonzero(found.detected):
+        place = memory.index(found.values[i])
+        for name in ("estimate", "low", "high", "p_adjusted", "low_selected"):
+            assert getattr(found, name)[i] == getattr(memory, name)[place]
+        assert found.best_guess[i] == pytest.approx(memory.best_guess[place], rel=0.02)
+
+
+def test_repeats_are_left_out_wherever_they_stand(world, alone, tmp_path, monkeypatch):
+    """In the same file, in another, and written with another accent; also where digests are compared in parts."""
+    folder, tally = world
+    monkeypatch.setattr(spread_screen, "_PART", 2_500)
+    monkeypatch.setattr(shards, "PIECE", 1_000)
+    again = [text(HELD[0]), text(HELD[2]).replace("é", "é"), text(5), text(5)]
+    (tmp_path / "0.txt").write_bytes((folder / "all.txt").read_bytes())
+    (tmp_path / "1.txt").write_text("\n".join(again), encoding="utf-8")
+    found = decode_lists(tally, tmp_path)
+    assert found.notes[0] == "4 repeated candidates were left out."
+    assert found.notes[1:] == alone.notes
+    assert to_json([found]).replace(f'"{found.notes[0]}",', "").split() == to_json([alone]).split()
+
+
+def test_so_many_repeats_that_nobody_could_remember_them_are_refused(world, tmp_path, monkeypatch):
+    folder, tally = world
+    monkeypatch.setattr(spread_screen, "_MOST_REPEATS", 10)
+    for name in ("0.txt", "1.txt"):
+        (tmp_path / name).write_bytes((folder / "all.txt").read_bytes())
+    with pytest.raises(Invalid, match="candidates: at most 10 repeats, got more; sort -u leaves each but once"):
+        decode_lists(tally, tmp_path)
+
+
+def test_a_short_list_is_decoded_as_ever(world, tmp_path):
+    _, tally = world
+    write_text(tmp_path / "a.txt", range(2_000))
+    write_text(tmp_path / "b.txt", range(2_000, 4_000))
+    listed = [text(number) for number in range(4_000)]
+    assert to_json([decode_lists(tally, tmp_path)]) == to_json([decode(tally, listed)])
+
+
+def test_progress_goes_from_pass_to_pass(world):
+    folder, tally = world
+    told: list[tuple[float, str]] = []
+    decode_lists(tally, folder / "five", progress=lambda share, what: told.append((share, what)))
+    assert [share for share, _ in told[:5]] == [0.2, 0.4, 0.6, 0.8, 1.0]
+    names = list(dict.fromkeys(what for _, what in told))
+    assert names[:3] == ["pass 1: counting", "pass 2: finding repeats", "pass 3: looking for strings that stand out"]
+    assert names[-1] == f"pass {len(names)}: estimating"
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def test_parquet_and_text_hold_the_same_lists(tmp_path, monkeypatch):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("hubbub.analysis.candidate_lists._BLOCK", 7)
+    listed = ["a", "bb", "é", "x" * 40, "last"]
+    (tmp_path / "a.txt").write_bytes("\ufeffa\r\nbb\n\né\n".encode() + b"x" * 40 + b"\nlast")
+    pq.write_table(pa.table({"site": ["a", "bb", None, "é", "", "x" * 40, "last"]}), tmp_path / "b.parquet")
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / ".hidden").touch()
+    files = list_files(tmp_path)
+    assert files == [str(tmp_path / "a.txt"), str(tmp_path / "b.parquet")]
+    for file in files:
+        assert [*pieces(file, 2)] == [listed[:2], listed[2:4], listed[4:]]
+
+
+def test_files_that_are_no_lists_are_refused_by_their_name(tmp_path, monkeypatch):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("hubbub.analysis.candidate_lists._BLOCK", 4)
+    with pytest.raises(Invalid, match=r"must hold lists of candidates, text or \.parquet, got no file"):
+        list_files(tmp_path)
+    wrong = tmp_path / "wrong.txt"
+    wrong.write_bytes(b"good\nbad \xff\n")
+    with pytest.raises(Invalid, match=r"wrong.txt: must be UTF-8, got a wrong byte at 9$"):
+        list(pieces(str(wrong), 10))
+    numbers = tmp_path / "numbers.parquet"
+    pq.write_table(pa.table({"a": [1], "b": ["x"]}), numbers)
+    with pytest.raises(Invalid, match=r"numbers.parquet: must have one column of strings, got a: int64, b: string"):
+        list(pieces(str(numbers), 10))
+    numbers.write_text("no parquet")
+    with pytest.raises(Invalid, match=r"numbers.parquet: must be Parquet, got "):
+        list(pieces(str(numbers), 10))
+
+
+def test_a_bad_file_is_named_whoever_reads_it(world, tmp_path):
+    _, tally = world
+    (tmp_path / "0.txt").write_text("fine\n")
+    (tmp_path / "1.txt").write_bytes(b"\xff\n")
+    engine = engine_from("local:2")
+    try:
+        with pytest.raises(Invalid, match=r"1.txt: must be UTF-8, got a wrong byte at 0"):
+            decode_lists(tally, tmp_path, engine=engine)
+    finally:
+        engine.close()
+
+
+# --- what does not go together ------------------------------------------------------------------------------------
+
+
+def test_what_a_long_list_cannot_give_is_refused_in_words(world, tmp_path, monkeypatch):
+    folder, tally = world
+    with pytest.raises(Invalid, match="correction must be bonferroni for a list of 12,000 candidates"):
+        decode_lists(tally, folder / "five", Options(correction="benjamini-hochberg"))
+    monkeypatch.setattr("hubbub.analysis.kinds.string_lists.MOST_CANDIDATES", 10_000)
+    nobody = type(tally)(tally.metric, {})
+    with pytest.raises(Invalid, match="a list of 12,000 needs reports to be judged by, got none"):
+        decode_lists(nobody, folder / "five")
+    shape = String(num_bits=16, num_hashes=1, num_cohorts=4)
+    few = tally_of(define(shape), [1_000], np.random.default_rng(1), np.zeros((4, 1), dtype=np.uint8))
+    with pytest.raises(Invalid, match="at most 10,000 where cohorts are so few that strings share all their bits"):
+        decode_lists(few, folder / "five")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--engine", "local:2"], "--engine local:2: it spreads lists of candidates, and no --candidates were given"),
+        (["--candidates", "five", "--against", "tally.json"], "--against needs a row for each candidate"),
+        (["--candidates", "five", "--engine", "cloud"], "engine must be local, local:N"),
+    ],
+)
+def test_arguments_that_contradict_each_other_are_refused(world, monkeypatch, arguments, words):
+    folder, _ = world
+    monkeypatch.chdir(folder)
+    with pytest.raises(Invalid, match=words):
+        command("tally.json", *arguments)
+
+
+def test_one_file_with_an_engine_is_a_list_of_one_file(world, alone, capsys):
+    folder, _ = world
+    command(folder / "tally.json", "--candidates", f"asked={folder / 'all.txt'}", "--engine", "local:1", "--json")
+    out = capsys.readouterr().out
+    assert out == to_json([alone])
+    assert len(json.loads(out)[0]["rows"]) < 40

@@ -1,0 +1,103 @@
+"""Ten million candidates in twenty files: one process, two, two workers of Dask and two of Spark, one of which is
+killed: the same bytes, and under a gigabyte. Spark needs Java 17 and pyspark; where they are missing it says so.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.engines.clusters import ROOT, dask, kill_worker, spark
+from tests.analysis.long_lists import tally_with, write_text
+
+TOTAL, FILES = 10_000_000, 20
+HELD = [TOTAL * place // 50 + place for place in range(50)]
+GIGABYTE = 10**6  # kilobytes, as the kernel counts them
+
+CODE = """
+import sys
+from pathlib import Path
+from hubbub.analysis import decode_lists, engine_from, read_tallies
+from hubbub.analysis.render.export import to_json
+from tests.analysis.engines.work import Killing
+address, folder, mark, out, itself = sys.argv[1:]
+engine = Killing(engine_from(address), Path(mark), 4, itself == "itself")
+(tally,) = read_tallies(f"{folder}/tally.json")
+Path(out).write_text(to_json([decode_lists(tally, f"{folder}/lists", engine=engine)]), encoding="utf-8")
+engine.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("long")
+    (folder / "tally.json").write_text(tally_with(HELD, 3_000_000, num_cohorts=128, seed=9).to_json())
+    (folder / "lists").mkdir()
+    size = TOTAL // FILES
+    for place in range(FILES):
+        write_text(folder / "lists" / f"{place:02}.txt", range(place * size, (place + 1) * size))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(world):
+    """The bytes of one process, what it took and how much memory."""
+    return decoded(world, "local:1")
+
+
+def decoded(folder: Path, engine: str) -> tuple[bytes, float, int]:
+    out = folder / "found.json"
+    command = ["-m", "hubbub.command", "decode", folder / "tally.json", "--candidates", folder / "lists"]
+    start = time.monotonic()
+    process = subprocess.Popen([sys.executable, *map(str, command), "--engine", engine, "--out", str(out)], cwd=ROOT)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return out.read_bytes(), time.monotonic() - start, used.ru_maxrss
+
+
+@pytest.mark.proof
+def test_one_process_needs_less_than_a_gigabyte(alone, figure):
+    _, seconds, memory = alone
+    figure("10^7 candidates in 20 files, one process", f"{seconds:.0f} s, at most {memory / 1000:.0f} MB")
+    assert memory < GIGABYTE
+
+
+@pytest.mark.proof
+def test_two_processes_give_the_same_bytes(world, alone, figure):
+    found, seconds, memory = decoded(world, "local:2")
+    figure("two processes", f"{seconds:.0f} s, at most {memory / 1000:.0f} MB in any")
+    assert found == alone[0]
+    assert memory < GIGABYTE
+
+
+@pytest.mark.proof
+def test_two_workers_of_dask_of_which_one_is_killed_give_the_same_bytes(world, alone, tmp_path, figure):
+    start = time.monotonic()
+    with dask(tmp_path, workers=2) as address:
+        arguments = [address, world, tmp_path / "mark", tmp_path / "found.json", "itself"]
+        subprocess.run([sys.executable, "-c", CODE, *map(str, arguments)], check=True, cwd=ROOT)
+    assert (tmp_path / "mark").exists()
+    figure("Dask, two workers, one killed in pass 4", f"{time.monotonic() - start:.0f} s")
+    assert (tmp_path / "found.json").read_bytes() == alone[0]
+
+
+@pytest.mark.proof
+def test_two_workers_of_spark_of_which_one_is_killed_give_the_same_bytes(world, alone, tmp_path, monkeypatch, figure):
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    start = time.monotonic()
+    with spark(tmp_path, workers=2) as (address, workers):
+        arguments = [address, world, tmp_path / "mark", tmp_path / "found.json", "others"]
+        driver = subprocess.Popen([sys.executable, "-c", CODE, *map(str, arguments)], cwd=ROOT)
+        while not (tmp_path / "mark").exists():
+            assert driver.poll() is None, "the driver ended before a worker could be killed"
+            time.sleep(0.05)
+        kill_worker(workers[0])
+        assert driver.wait() == 0
+    figure("Spark, two workers, one killed in pass 4", f"{time.monotonic() - start:.0f} s")
+    assert (tmp_path / "found.json").read_bytes() == alone[0]
