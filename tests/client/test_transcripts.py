@@ -7,7 +7,7 @@ histories are compared. The longer histories are in `make proof`.
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
+from itertools import permutations, product
 
 import pytest
 
@@ -220,6 +220,15 @@ def choice_laws(noise: str, epochs: int, max_values: int) -> tuple[Registry, dic
 def test_answers_beyond_the_last_slot_repeat_old_ones_and_cost_nothing() -> None:
     reg, laws = choice_laws(CLEAR, epochs=3, max_values=1)
     assert worst_odds(laws, same_pattern) == bound(reg, "language", 1)
+
+
+def test_which_old_answer_is_repeated_tells_nothing_of_the_new_one() -> None:
+    """Three answers in two slots, in every order: the third repeats the first or the second, as its hash says."""
+    reg = registry(language=f"{CHOICE}{CLEAR}max_values = 2")
+    keys = overflow_keys(reg, "language", [1, 2, 4])
+    orders = list(permutations(["a", "b", None]))
+    laws = {order: law_of([reg], as_epochs("language", order), keys=keys) for order in orders}
+    assert worst_odds(laws, same_pattern) == bound(reg, "language", 2)
 
 
 def test_a_subset_that_is_sent_once_tells_its_epsilon_whatever_comes_later() -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hubbub.analysis.comparison import Comparison, compare
     from hubbub.analysis.decoding import decode
     from hubbub.analysis.distribution import Distribution
+    from hubbub.analysis.installs import ActiveInstalls, active_installs
     from hubbub.analysis.options import Options
     from hubbub.analysis.result import Decoding, Diagnostics
     from hubbub.protocol.invalid import Invalid
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from hubbub.protocol.tally_files import fetch_tallies, read_tallies
 
 __all__ = [
+    "ActiveInstalls",
     "Comparison",
     "Decoding",
     "Diagnostics",
@@ -34,6 +36,7 @@ __all__ = [
     "Invalid",
     "Options",
     "Tally",
+    "active_installs",
     "compare",
     "decode",
     "fetch_tallies",
@@ -44,6 +47,7 @@ __all__ = [
 __getattr__, __dir__ = door(
     __name__,
     {
+        "ActiveInstalls": "hubbub.analysis.installs",
         "Comparison": "hubbub.analysis.comparison",
         "Decoding": "hubbub.analysis.result",
         "Diagnostics": "hubbub.analysis.result",
@@ -51,6 +55,7 @@ __getattr__, __dir__ = door(
         "Invalid": "hubbub.protocol.invalid",
         "Options": "hubbub.analysis.options",
         "Tally": "hubbub.protocol.tally",
+        "active_installs": "hubbub.analysis.installs",
         "compare": "hubbub.analysis.comparison",
         "decode": "hubbub.analysis.decoding",
         "fetch_tallies": "hubbub.protocol.tally_files",
