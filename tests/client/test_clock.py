@@ -47,7 +47,7 @@ def test_a_clock_set_back_by_days_makes_no_second_report(install: Install) -> No
     install.days(1)
     client.flush()
     install.days(-1)
-    client.record("dark_theme", False)
+    client.record("dark_theme", True)
     client.close()
     client = install.client()
     client.record("dark_theme", False)

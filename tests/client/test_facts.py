@@ -34,6 +34,7 @@ NOBODY = {
     "cohorts": "",
     "failures": 0,
     "retry_at": 0.0,
+    "plain_in_log": 0,
 }
 
 

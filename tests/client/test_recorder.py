@@ -20,15 +20,16 @@ def test_a_recorder_says_what_became_of_a_record_and_counts_it_by_that_name(inst
     client = install.agreed(asks)
     recorder = client._recorder
     assert recorder.record(asks["theme"], True, install.now) == "made"
-    assert recorder.record(asks["theme"], False, install.now) == "repeated"
+    assert recorder.record(asks["theme"], True, install.now) == "repeated"
+    assert recorder.record(asks["theme"], False, install.now) == "ignored_later"
     assert recorder.record(asks["old"], True, install.now) == "expired"
     assert recorder.record(asks["monthly"], True, install.now) == "not_asked"  # the month of the yes
-    assert client.status().counts == {"made": 1, "repeated": 1, "expired": 1, "not_asked": 1}
+    assert client.status().counts == {"made": 1, "repeated": 1, "ignored_later": 1, "expired": 1, "not_asked": 1}
     other = install.client()._recorder
     assert other.record(asks["theme"], False, install.now) == "repeated"  # known from the state alone
     assert recorder.record(asks["theme"], True, install.now + DAY) == "waiting"  # nobody has looked since midnight
     install.days(1)
-    assert client.status().counts == {"made": 2, "repeated": 2, "expired": 1, "not_asked": 1}
+    assert client.status().counts == {"made": 2, "repeated": 2, "ignored_later": 1, "expired": 1, "not_asked": 1}
 
 
 def test_a_wrong_value_is_one_even_where_the_epoch_does_not_ask(install: Install) -> None:
@@ -48,7 +49,7 @@ def test_the_first_record_of_an_epoch_counts(install: Install) -> None:
     install.days(1)
     client.flush()
     assert [report.bits for report in install.arrived()] == [1, 0]
-    assert client.status().counts == {"made": 2, "repeated": 3, "sent": 2}
+    assert client.status().counts == {"made": 2, "ignored_later": 3, "sent": 2}
 
 
 def test_the_first_record_of_an_epoch_counts_across_runs_and_clients(install: Install) -> None:

@@ -7,7 +7,7 @@ histories are compared. The longer histories are in `make proof`.
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
+from itertools import permutations, product
 
 import pytest
 
@@ -97,6 +97,35 @@ def test_a_histogram_is_compared_by_the_bucket_that_is_asked_about() -> None:
     with pytest.raises(AssertionError, match="told apart for certain"):
         worst_odds(laws, same_pattern)
     assert reg["size"].shape.asks_part
+
+
+def test_of_what_accumulates_only_the_answer_of_an_epoch_can_be_learnt() -> None:
+    """However many records it took: the laws of equal answers are equal, and those of others stay under the same bound,
+    which is reached."""
+    reg = registry(crashed=f'kind = "flag"\n{CLEAR}max_values = 2\naccumulate = "any"')
+    days = {"yes": [[True], [False, True, False]], "no": [[False], [False, False], None]}
+    laws = {
+        (answers, number): law_of([reg], as_epochs("crashed", tuple(days[a][number % len(days[a])] for a in answers)))
+        for answers in product(days, repeat=2)
+        for number in range(3)
+    }
+    for (answers, _), law in laws.items():
+        assert law == laws[answers, 0]
+    assert worst_odds(laws, lambda a, b: pattern(a[0]) == pattern(b[0])) == bound(reg, "crashed", 2)
+
+
+def test_of_a_sum_only_its_part_that_is_asked_about_can_be_learnt() -> None:
+    reg = registry(exports=HISTOGRAM + '\naccumulate = "sum"')
+    days = [[0.5, 0.25], [0.5, 0.5], [1, 1, 0.5], None]
+    laws = {h: law_of([reg], as_epochs("exports", h)) for h in product(map(tuple_or_none, days), repeat=2)}
+    parts = {h: tuple(reg["exports"].shape.encode(sum(day or ()), 0).mask for day in h) for h in laws}
+    for history, law in laws.items():
+        assert law == next(other for h, other in laws.items() if parts[h] == parts[history])
+    assert worst_odds(laws, lambda a, b: pattern(parts[a]) == pattern(parts[b])) == bound(reg, "exports", 2)
+
+
+def tuple_or_none(day: list[float] | None) -> tuple[float, ...] | None:
+    return None if day is None else tuple(day)
 
 
 def test_with_hold_an_answer_that_never_changes_is_bounded_by_the_lifetime_and_by_nothing_less() -> None:
@@ -191,6 +220,15 @@ def choice_laws(noise: str, epochs: int, max_values: int) -> tuple[Registry, dic
 def test_answers_beyond_the_last_slot_repeat_old_ones_and_cost_nothing() -> None:
     reg, laws = choice_laws(CLEAR, epochs=3, max_values=1)
     assert worst_odds(laws, same_pattern) == bound(reg, "language", 1)
+
+
+def test_which_old_answer_is_repeated_tells_nothing_of_the_new_one() -> None:
+    """Three answers in two slots, in every order: the third repeats the first or the second, as its hash says."""
+    reg = registry(language=f"{CHOICE}{CLEAR}max_values = 2")
+    keys = overflow_keys(reg, "language", [1, 2, 4])
+    orders = list(permutations(["a", "b", None]))
+    laws = {order: law_of([reg], as_epochs("language", order), keys=keys) for order in orders}
+    assert worst_odds(laws, same_pattern) == bound(reg, "language", 2)
 
 
 def test_a_subset_that_is_sent_once_tells_its_epsilon_whatever_comes_later() -> None:

@@ -17,7 +17,7 @@ MEGABYTE = 1 << 20
 LEAST = {"8 metrics": 1.2, "50 reports, an install's": 1.1, "1000 reports": 0.8, "": 1.0}
 """Batches per CPU-second, as a share of those that a handler takes which only reads."""
 LEAST_UNDER_WRK = {"1000 reports, relayed, 1 metric": 0.6, **LEAST}
-"""0.8 is wanted of a thousand relayed reports of one metric as well: 0.68 to 0.78 were measured (docs/benchmarks.md)."""
+"""0.8 is wanted of a thousand relayed reports of one metric, too: 0.68 to 0.78 were measured (docs/benchmarks.md)."""
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pins processes to cores and reads /proc")
 
 

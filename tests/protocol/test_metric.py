@@ -183,7 +183,8 @@ def test_the_terms_travel_beside_the_definition() -> None:
         ({"shape": {"absent": False, "abset": 1}}, "abset is not a key that is known here; did you mean absent?"),
         (
             {"why": "because"},
-            "why is not a key that is known here; known keys are every, instantaneous, kind, name, permanent, shape",
+            "why is not a key that is known here; known keys are accumulate, every, instantaneous, kind, name, "
+            "permanent, shape",
         ),
         ({"permanent": {}}, "when_one is missing\nwhen_zero is missing"),
         (

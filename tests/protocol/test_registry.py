@@ -157,7 +157,7 @@ def test_a_broken_rule_names_the_field_the_rule_and_the_value(
 @pytest.mark.parametrize("kind", SHAPES)
 def test_every_key_of_every_kind_is_checked_for_its_type(kind: str) -> None:
     """A table is no value of any key, and each key says so."""
-    for key in [*TERMS, *SHAPES[kind], "hold", "keep_reports", "retention", "grace"]:
+    for key in [*TERMS, *SHAPES[kind], "hold", "accumulate", "keep_reports", "retention", "grace"]:
         (problem,) = problems_of(source(kind, {key: "{}"}))
         assert problem.startswith(f"{key} must be "), problem
         assert problem.endswith("got a table of 0")

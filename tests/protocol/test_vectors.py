@@ -97,7 +97,9 @@ def test_a_definition_has_the_noise_its_registry_asks_for(name: str) -> None:
     once = wanted["every"] == "once"
     noise = rappor_noise(**given) if "prob_f" in given else shape.best_noise(**given, once=once)
     assert not problems
-    assert Definition(name=name, every=wanted["every"], shape=shape, noise=noise).to_json() == wanted
+    accumulate = wanted.get("accumulate", "first")
+    made = Definition(name=name, every=wanted["every"], shape=shape, noise=noise, accumulate=accumulate)
+    assert made.to_json() == wanted
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)

@@ -40,6 +40,7 @@ CASES = [
     ("histogram", "histogram", "week", BUCKETS, EPSILONS),
     ("histogram_one_bit", "histogram", "week", {**BUCKETS, "buckets_per_report": 1}, EPSILONS),
     ("histogram_all", "histogram", "week", {**BUCKETS, "buckets_per_report": 4}, EPSILONS),
+    ("histogram_sum", "histogram", "week", BUCKETS, EPSILONS, "sum"),
     ("range", "range", "week", {**NUMBERS, "num_leaves": 64, "branching": 4}, EPSILONS),
     ("range_of_two", "range", "week", {**NUMBERS, "num_leaves": 2, "branching": 2}, OTHER_EPSILONS),
 ]

@@ -116,6 +116,11 @@ def bad_json():
     return rows
 
 
+BAD_ACCUMULATIONS = {
+    "an accumulation that is none": lambda metric: metric.update(accumulate="mean"),
+    "an accumulation that its kind does not have": lambda metric: metric.update(accumulate="any"),
+    "the default accumulation, said": lambda metric: metric.update(accumulate="first"),
+}
 BAD_SUBSETS = {
     "a subset shown every week": lambda metric: metric.update(every="week"),
     "a subset of all": lambda metric: metric["permanent"].update(size=10),
@@ -147,9 +152,7 @@ def bad_tallies():
 
         edited(about, both, name)
 
-    rows.append({"about": "no bytes", "utf8": ""})
-    rows.append({"about": "a list", "utf8": "[]"})
-    rows.append(DEEP)
+    rows += [{"about": "no bytes", "utf8": ""}, {"about": "a list", "utf8": "[]"}, DEEP]
     edited("another format", lambda top, _: top.update(format="csv"))
     edited("version 2", lambda top, _: top.update(version=2))
     edited("version true", lambda top, _: top.update(version=True))
@@ -160,6 +163,8 @@ def bad_tallies():
     redefined("an unknown kind", lambda metric: metric.update(kind="total"))
     redefined("a name with capitals", lambda metric: metric.update(name="Histogram"))
     redefined("a cadence that is none", lambda metric: metric.update(every="hour"))
+    for about, change in BAD_ACCUMULATIONS.items():
+        redefined(about, change)
     redefined("a key too many in the metric", lambda metric: metric.update(why="because"))
     redefined("edges that descend", lambda metric: metric["shape"]["edges"].reverse())
     redefined("edges as numbers", lambda metric: metric["shape"].update(edges=[-5, 0, 1, 10, 100]))

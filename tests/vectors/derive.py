@@ -42,7 +42,7 @@ def definitions():
             "num_cohorts": num_cohorts(kind, shape),
             "widths_of_first_and_last_cohort": [width(kind, shape, c) for c in (0, num_cohorts(kind, shape) - 1)],
         }
-        for name, kind, _, shape, given in CASES
+        for name, kind, _, shape, given, *_ in CASES
     ]
 
 

@@ -177,12 +177,13 @@ def kary_channel(categories, truth, other):
 # --- sections 2 and 3: definitions, cohorts, widths ---------------------------------------------------------------
 
 
-def definition(name, kind, every, shape, given):
+def definition(name, kind, every, shape, given, accumulate="first"):
     permanent, instantaneous = noise(kind, every, shape, given)
     return {
         "name": name,
         "kind": kind,
         "every": every,
+        **({"accumulate": accumulate} if accumulate != "first" else {}),
         "shape": shape,
         "permanent": permanent,
         "instantaneous": instantaneous,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hubbub.analysis.decoding import decode, decode_lists
     from hubbub.analysis.distribution import Distribution
     from hubbub.analysis.engines.engine import Engine, engine_from
+    from hubbub.analysis.installs import ActiveInstalls, active_installs
     from hubbub.analysis.options import Options
     from hubbub.analysis.result import Decoding, Diagnostics
     from hubbub.protocol.invalid import Invalid
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from hubbub.protocol.tally_files import fetch_tallies, read_tallies
 
 __all__ = [
+    "ActiveInstalls",
     "Comparison",
     "Decoding",
     "Diagnostics",
@@ -36,6 +38,7 @@ __all__ = [
     "Invalid",
     "Options",
     "Tally",
+    "active_installs",
     "compare",
     "decode",
     "decode_lists",
@@ -48,6 +51,7 @@ __all__ = [
 __getattr__, __dir__ = door(
     __name__,
     {
+        "ActiveInstalls": "hubbub.analysis.installs",
         "Comparison": "hubbub.analysis.comparison",
         "Decoding": "hubbub.analysis.result",
         "Diagnostics": "hubbub.analysis.result",
@@ -56,6 +60,7 @@ __getattr__, __dir__ = door(
         "Invalid": "hubbub.protocol.invalid",
         "Options": "hubbub.analysis.options",
         "Tally": "hubbub.protocol.tally",
+        "active_installs": "hubbub.analysis.installs",
         "compare": "hubbub.analysis.comparison",
         "decode": "hubbub.analysis.decoding",
         "decode_lists": "hubbub.analysis.decoding",

@@ -83,3 +83,8 @@ def _disagreements(tallies: Sequence[Tally], candidates: Iterable[str] | None, o
         yield f"candidates are for string metrics, {first.name} is a {first.kind}"
     if (options.ranges or options.quantiles != QUANTILES) and not kind_of(first.kind).has_ranges:
         yield f"ranges and quantiles are for range metrics, {first.name} is a {first.kind}"
+    if options.exclude_absent and not kind_of(first.kind).has_shares:
+        yield (
+            f"exclude_absent is for shares: {first.name} is a {first.kind}, in which installs that recorded nothing "
+            "count as the number declared for them, and no message says which did"
+        )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from hubbub.analysis.kinds import kind_of
 from hubbub.analysis.options import CORRECTIONS, ESTIMANDS
 from hubbub.analysis.render.text import remarks
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
@@ -56,6 +57,7 @@ class OptionsView:
     """`open`: something was chosen, so the choices are in sight."""
 
     fields: tuple[Select, ...]
+    has_shares: bool
     exclude_absent: bool
     open: bool
 
@@ -170,6 +172,7 @@ def _options(inputs: MetricInputs) -> OptionsView:
             Select("estimand", "Speak of", estimands, view.estimand),
             Select("correction", "Many values", corrections, view.correction),
         ),
+        has_shares=kind_of(inputs.snapshot.definitions(inputs.name)[-1].kind).has_shares,
         exclude_absent=view.exclude_absent,
         open=bool(view.query()),
     )

@@ -118,14 +118,25 @@ class Client:
     # -- the public face
 
     def record(self, name: str, value: Any) -> None:
-        """Answer a metric for its current epoch. The first answer of an epoch counts; later ones change nothing."""
+        """Answer a metric for its current epoch. The first answer of an epoch counts and later ones change nothing,
+        unless the registry says otherwise (`accumulate`)."""
+        self._take("record", name, value)
+
+    def add(self, name: str, amount: Any = 1) -> None:
+        """Add to a metric with `accumulate = "sum"`, whose answer is all that was added in its epoch."""
+        self._take("add", name, amount)
+
+    def _take(self, call: str, name: str, value: Any) -> None:
         for observe in _observers:
             observe(self, name, value)
         if not isinstance(name, str):
-            return self._mistake(f"record: the name must be a string, got {type(name).__name__}", "unknown_metric")
+            return self._mistake(f"{call}: the name must be a string, got {type(name).__name__}", "unknown_metric")
         metric = self.registry.metrics.get(name)
         if metric is None:
-            return self._mistake(f"record({name!r}): {unknown_key(name, self.registry.metrics)}", "unknown_metric")
+            return self._mistake(f"{call}({name!r}): {unknown_key(name, self.registry.metrics)}", "unknown_metric")
+        if call == "add" and metric.accumulate != "sum":
+            needs = f'needs a metric with accumulate = "sum", got "{metric.accumulate}"'
+            return self._mistake(f"add({name!r}): {needs}", "wrong_value")
         try:
             self._record(metric, value, self._clock())
         except Busy:
@@ -134,7 +145,7 @@ class Client:
             self._recorder.unsaved["dropped_state"] += 1
             self._say_once(str(error))
         except WrongValue as error:
-            self._mistake(f"record({name!r}): the value {error}", "wrong_value")
+            self._mistake(f"{call}({name!r}): the value {error}", "wrong_value")
 
     def consent(self, agreed: bool) -> None:
         """Keep the person's answer. After a yes, reporting starts with the next epoch; a no empties the outbox."""
@@ -235,14 +246,20 @@ class Client:
 
     def _record(self, metric: Metric, value: Any, now: float) -> None:
         if self._strict:
-            metric.shape.encode(value, 0)  # a mistake is one, whether or not this record would count
+            metric.check(value)  # a mistake is one, whether or not this record would count
         if self._undecided:
             raise Busy
         if self.mode == "on":
-            self._recorder.record(metric, value, now)
+            if self._recorder.record(metric, value, now) == "ignored_later":
+                others = ", ".join(how for how in metric.shape.accumulations if how != "first")
+                self._say_once(
+                    f"record({metric.name!r}): only the first value of an epoch counts, and this is another one; the "
+                    f"registry's key accumulate ({others}) would use it"
+                )
         elif is_expired(metric, epoch_of(metric.every, now)):
             self._recorder.unsaved["expired"] += 1
         else:
+            metric.check(value)
             self._shown[metric.name] = metric.shape.encode(value, 0).mask
 
     def _begin(self) -> None:

@@ -72,6 +72,8 @@ def run_status(arguments: Namespace) -> int:
     if status.groups > 1:
         print(f"  group           one of {status.groups:,}, which messages show")
     print(f"  in the making   {status.reports_in_the_making} reports of epochs that are not over")
+    for name, value in status.gathered.items():
+        print(f"  kept as it is   {name}: {value}, until its period is over")
     when = "" if status.next_send is None else f", to be sent from {_moment(status.next_send)}"
     print(f"  waiting         {status.reports_waiting} reports in {status.batches_waiting} messages{when}")
     for name, number in sorted(status.counts.items()):

@@ -9,6 +9,7 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -17,10 +18,10 @@ from hubbub.client import outbox
 from hubbub.client.budget import MICRO, beyond_micro, cohorts_shown, committed_micro, reserved_micro, spent_micro
 from hubbub.client.consent import Decision, Mode, decisions, lapsed, most_restrictive
 from hubbub.client.epochs import discard_unsent
-from hubbub.client.facts import CountName, put, read_counts, read_facts
+from hubbub.client.facts import CountName, Facts, put, read_counts, read_facts
 from hubbub.client.recorder import in_the_making
 from hubbub.client.respond import Draws, instantaneous_response, permanent_response
-from hubbub.client.state import INSISTENCE, State, Unusable
+from hubbub.client.state import INSISTENCE, Busy, State, Unusable
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_text
 from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.invalid import Invalid
@@ -52,6 +53,8 @@ class Status(Value):
     """How many groups of installs the messages of all releases so far tell apart; this install is in one of them."""
     reports_in_the_making: int = 0
     """Reports of epochs that are not over."""
+    gathered: Mapping[str, str] = MappingProxyType({})
+    """What is kept as it is, without noise, until its epoch is over (`accumulate`): by metric, in words."""
     batches_waiting: int = 0
     """Messages that wait to be sent."""
     reports_waiting: int = 0
@@ -73,7 +76,8 @@ class Status(Value):
     def to_json(self) -> dict[str, Any]:
         """What `hubbub status --json` prints."""
         rules = [decision.to_dict() for decision in self.rules]
-        return {**self.to_dict(), "rules": rules, "counts": dict(self.counts), "set_aside": list(self.set_aside)}
+        plain = {"counts": dict(self.counts), "gathered": dict(self.gathered), "set_aside": list(self.set_aside)}
+        return {**self.to_dict(), "rules": rules, **plain}
 
 
 if TYPE_CHECKING:
@@ -120,8 +124,11 @@ def rules_for(
         facts = read_facts(db)
         said, *others = decisions(environ, facts.answer, test_run)
         rules = (lapsed(facts, registry) or said, *others)
-        if leaving and most_restrictive(rules).mode != "on":
+        leaves = leaving and most_restrictive(rules).mode != "on"
+        if leaves:
             discard_unsent(db)
+    if leaves:
+        _empty_log(state)
     return rules
 
 
@@ -141,6 +148,14 @@ def say_no(state: State) -> None:
     with state.transaction(durable=True, patience=INSISTENCE) as db:
         put(db, "answer", "no")
         discard_unsent(db)
+    _empty_log(state)
+
+
+def _empty_log(state: State) -> None:
+    """Where gathered values were deleted, they go from SQLite's log, too; while somebody reads, when the app next
+    starts."""
+    with suppress(Busy):
+        state.empty_log()
 
 
 def forget(state: State) -> float | None:
@@ -217,6 +232,7 @@ def _set_aside(state: State) -> tuple[str, ...]:
 
 def _with_numbers(status: Status, db: sqlite3.Connection) -> Status:
     facts = read_facts(db)
+    agreed = _agreed_to(facts)
     messages, reports = outbox.size(db)
     return status.replace(
         epsilon_spent=spent_micro(db, facts) / MICRO,
@@ -224,19 +240,30 @@ def _with_numbers(status: Status, db: sqlite3.Connection) -> Status:
         lifetime_epsilon=None if facts.lifetime is None else facts.lifetime / MICRO,
         groups=num_groups(cohorts_shown(facts)),
         reports_in_the_making=len(in_the_making(db)),
+        gathered=_gathered(db, agreed),
         batches_waiting=messages,
         reports_waiting=reports,
         next_send=outbox.next_due(db),
-        fingerprint=_fingerprint(facts.agreed),
+        fingerprint=agreed.fingerprint if agreed else "",
         failures=facts.failures,
     )
 
 
-def _fingerprint(agreed: str) -> str:
+def _agreed_to(facts: Facts) -> Registry | None:
     try:
-        return Registry.parse(agreed).fingerprint if agreed else ""
+        return Registry.parse(facts.agreed) if facts.agreed else None
     except Invalid:  # of an earlier release of hubbub
-        return ""
+        return None
+
+
+def _gathered(db: sqlite3.Connection, agreed: Registry | None) -> dict[str, str]:
+    names = {metric.metric_hash: metric.name for metric in agreed or ()}
+    rows = db.execute("SELECT metric_hash, value FROM gathered ORDER BY epoch").fetchall()
+    if not rows:
+        return {}
+    from hubbub.client.gathering import in_words
+
+    return {names.get(metric_hash, metric_hash): in_words(value) for metric_hash, value in rows}
 
 
 def pending(state: State, registry: Registry | None) -> list[Pending]:

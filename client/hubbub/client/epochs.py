@@ -1,7 +1,8 @@
 """Which epochs are answered, and the message that each becomes. Runs inside the transaction of a look.
 
 A look opens the epoch of this moment and no other: an epoch is answered if a process lived in it to look, whatever was
-recorded. When an epoch is over, what was not recorded answers `absent`, and one message goes to the outbox. Presence
+recorded. When an epoch is over, what was gathered in it is encoded, what was not recorded answers `absent`, and one
+message goes to the outbox. Presence
 says nothing: there is exactly one report for every metric that the epoch asks.
 """
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from hubbub.client import outbox
 from hubbub.client.budget import note_asked
 from hubbub.client.chance import Chance
+from hubbub.client.facts import put
 from hubbub.client.recorder import Desk
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.protocol.encoding import ABSENT
@@ -52,6 +54,7 @@ def _seal(desk: Desk, every: str, epoch: int, delay: Delay, chance: Chance) -> N
     # Reports of metrics that an upgrade took away or redefined meanwhile go too: were they sent, their presence would
     # tell that something was recorded.
     desk.db.execute("DELETE FROM reports WHERE every = ? AND epoch = ?", (every, epoch))
+    _note_deleted(desk.db, desk.db.execute("DELETE FROM gathered WHERE every = ? AND epoch = ?", (every, epoch)))
     if not reports:
         return
     from hubbub.protocol.report import Batch  # here and below, because most starts of an app make no message
@@ -70,9 +73,10 @@ def _metrics_asked(desk: Desk, every: str, epoch: int) -> Iterator[Metric]:
 
 def _final_report(desk: Desk, metric: Metric, epoch: int) -> Report:
     if not desk.has_report(metric, epoch):
-        desk.report(metric, desk.encode(metric, ABSENT), epoch)
+        answer = desk.gathered(metric, epoch)
+        desk.report(metric, desk.encode(metric, answer), epoch)
         desk.counts["made"] += 1
-        desk.counts["absent"] += 1
+        desk.counts["absent"] += answer is ABSENT
     from hubbub.protocol.report import Report
 
     query = "SELECT cohort, bits FROM reports WHERE metric_hash = ? AND epoch = ?"
@@ -84,4 +88,11 @@ def discard_unsent(db: sqlite3.Connection) -> None:
     """Forget what was made and not sent. The epochs stay closed: none of them is reported again."""
     outbox.empty(db)
     db.execute("DELETE FROM reports")
+    _note_deleted(db, db.execute("DELETE FROM gathered"))
     db.execute("UPDATE epochs SET sealed = 1")
+
+
+def _note_deleted(db: sqlite3.Connection, deletion: sqlite3.Cursor) -> None:
+    """SQLite's log still has what was gathered in plain; it is emptied as soon as nobody reads the file."""
+    if deletion.rowcount:
+        put(db, "plain_in_log", 1)

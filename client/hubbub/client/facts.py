@@ -26,6 +26,7 @@ FactName = Literal[
     "cohorts",
     "failures",
     "retry_at",
+    "plain_in_log",
 ]
 
 
@@ -59,6 +60,8 @@ class Facts:
         """Attempts to send that have failed since the last that did not."""
         self.retry_at: float = stored.get("retry_at", 0.0)
         """Before this moment (Unix seconds) nothing is sent."""
+        self.plain_in_log: int = stored.get("plain_in_log", 0)
+        """1 while SQLite's log may still have gathered values that were deleted."""
 
 
 def read_facts(db: sqlite3.Connection) -> Facts:
@@ -71,9 +74,10 @@ def put(db: sqlite3.Connection, name: FactName, value: str | bytes | float | Non
 
 # --- counts -------------------------------------------------------------------------------------------------------
 
-Outcome = Literal["made", "repeated", "not_asked", "expired"]
-"""What became of a record: a report was made; the epoch had one already; the epoch does not ask (that of the yes, one
-already sent, or no budget left); the metric's end is past."""
+Outcome = Literal["made", "gathered", "repeated", "ignored_later", "not_asked", "expired"]
+"""What became of a record: a report was made; it will be part of one (`accumulate`); the epoch had one already; so it
+had, and this one was another value; the epoch does not ask (that of the yes, one already sent, or no budget left); the
+metric's end is past."""
 
 Lost = Literal["unknown_metric", "wrong_value", "dropped_busy", "dropped_state"]
 """Why a record could not be looked at: the programmer's mistake, or what the disk did."""

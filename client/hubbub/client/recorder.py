@@ -1,6 +1,6 @@
 """From a value to a report. `record` writes reports, memos and counts, and nothing else.
 
-    record    is the metric asked in this epoch, and for the first time? Then:
+    record    is the metric asked in this epoch, and for the first time (or does it `accumulate`)? Then:
     encode    the value becomes a mask
     memo      found, or drawn, charged and kept for life
     report    fresh noise on the memo; value and mask are gone
@@ -27,7 +27,7 @@ from hubbub.client.memos import find_or_draw
 from hubbub.client.respond import Draws, Random, instantaneous_response
 from hubbub.client.state import State
 from hubbub.protocol.cadence import epoch_of, epoch_start
-from hubbub.protocol.encoding import Encoded
+from hubbub.protocol.encoding import ABSENT, Encoded
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.value import Value
@@ -57,7 +57,8 @@ class Recorder:
         self._random, self._draws = random, draws
         self.unsaved: Counter[CountName] = Counter()
         """What was counted and is not yet in the state; goes there with the next transaction."""
-        self._answered: dict[str, int] = {}
+        self._answered: dict[str, tuple[int, int | None]] = {}
+        """By metric: the last epoch that needs no more records, and what tells the value that it counts from others."""
         self._waiting: dict[str, _Waiting] = {}
 
     def record(self, metric: Metric, value: Any, now: float) -> Outcome | Literal["waiting"]:
@@ -70,9 +71,11 @@ class Recorder:
         if is_expired(metric, epoch):
             self.unsaved["expired"] += 1
             return "expired"
-        if self._answered.get(metric.name) == epoch:
-            self.unsaved["repeated"] += 1
-            return "repeated"
+        answered = self._answered.get(metric.name)
+        if answered is not None and answered[0] == epoch:
+            again: Outcome = "repeated" if answered[1] in (None, _hash(value)) else "ignored_later"
+            self.unsaved[again] += 1
+            return again
         new = _Waiting(metric, value, epoch, now)
         with self._counting() as unsaved, self._state.transaction(sets_aside=False) as db:
             facts = read_facts(db)
@@ -83,25 +86,32 @@ class Recorder:
             if desk is not None:
                 add_counts(db, desk.counts + unsaved)
                 unsaved.clear()
-        if outcome != "waiting":
-            self._answered[metric.name] = epoch
+        if outcome not in ("waiting", "gathered"):
+            self._answered[metric.name] = epoch, _hash(value) if outcome == "made" else None
         return outcome
 
     def _without_a_desk(self, facts: Facts, new: _Waiting) -> Outcome | Literal["waiting"]:
-        new.metric.shape.encode(new.value, 0)  # a wrong value is one, whatever becomes of it
+        new.metric.check(new.value)  # a wrong value is one, whatever becomes of it
         return self._wait(new) if _agreed(facts, self._registry) else "not_asked"
 
     def _record(self, desk: Desk, new: _Waiting) -> Outcome | Literal["waiting"]:
         encoded = desk.encode(new.metric, new.value)  # first: a wrong value is one, whether or not the epoch asks
+        if new.metric.accumulate != "first":
+            new.metric.check(new.value)
         if desk.may_yet_open(new.metric, new.epoch):
             return self._wait(new)
-        return desk.record(new.metric, encoded, new.epoch)
+        return desk.record(new.metric, new.value, encoded, new.epoch)
 
     def _wait(self, new: _Waiting) -> Outcome | Literal["waiting"]:
         earlier = self._waiting.get(new.metric.name)
         if earlier is not None and earlier.epoch == new.epoch and 0 <= new.since - earlier.since <= LONGEST_WAIT:
-            self.unsaved["repeated"] += 1
-            return "waiting"
+            if new.metric.accumulate == "first":
+                self.unsaved["repeated"] += 1
+                return "waiting"
+            from hubbub.client.gathering import combined  # here and below, because most registries gather nothing
+
+            self.unsaved["gathered"] += 1
+            new = earlier.replace(value=combined(new.metric, earlier.value, new.value))
         self._waiting[new.metric.name] = new
         return "waiting"
 
@@ -122,7 +132,8 @@ class Recorder:
             if abs(now - waiting.since) > LONGEST_WAIT or desk.may_yet_open(metric, epoch):
                 desk.counts["not_asked"] += 1
             else:
-                desk.counts[desk.record(metric, desk.encode(metric, waiting.value), epoch)] += 1
+                encoded = desk.encode(metric, waiting.value)
+                desk.counts[desk.record(metric, waiting.value, encoded, epoch)] += 1
 
     def forget_waiting(self) -> None:
         """What waits was answered, or is nobody's any more."""
@@ -175,9 +186,14 @@ class Desk:
             reserve(db, facts, registry)
         return cls(db, facts, registry, draws, ensure_identity(db, facts, random))
 
-    def record(self, metric: Metric, encoded: Encoded, epoch: int) -> Outcome:
+    def record(self, metric: Metric, value: Any, encoded: Encoded, epoch: int) -> Outcome:
         if self.is_sealed(metric.every, epoch) is not False or not self.is_asked(metric, epoch):
             return "not_asked"  # the epoch of the yes, one already sent, or no budget left
+        if metric.accumulate != "first":
+            from hubbub.client.gathering import gather
+
+            gather(self.db, metric, epoch, value)
+            return "gathered"
         if self.has_report(metric, epoch):
             return "repeated"  # by another process
         self.report(metric, encoded, epoch)
@@ -210,6 +226,14 @@ class Desk:
         query = "SELECT 1 FROM reports WHERE metric_hash = ? AND epoch = ?"
         return self.db.execute(query, (metric.metric_hash, epoch)).fetchone() is not None
 
+    def gathered(self, metric: Metric, epoch: int) -> Any:
+        """What the records of this epoch came to that made no report by themselves; `ABSENT` if there were none."""
+        if metric.accumulate == "first":
+            return ABSENT
+        from hubbub.client.gathering import answer_of
+
+        return answer_of(self.db, metric, epoch)
+
     def report(self, metric: Metric, encoded: Encoded, epoch: int) -> None:
         """Answer once for this epoch. The mask is gone afterwards; what stays is a memo and noisy bits."""
         memo = find_or_draw(self.db, self.who, metric, encoded.mask, epoch, self.draws)
@@ -221,6 +245,14 @@ class Desk:
         )
         self.counts["clamped"] += encoded.clamped
         self.counts["overflowed"] += memo.overflowed
+
+
+def _hash(value: Any) -> int:
+    """Tells different values apart within this process; those that have no hash are wrong values."""
+    try:
+        return hash(value)
+    except TypeError:
+        return 0
 
 
 def _agreed(facts: Facts, registry: Registry) -> bool:

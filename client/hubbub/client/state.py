@@ -29,7 +29,7 @@ INSISTENCE = 2.0
 MAX_OPEN = 64
 """Connections that one process keeps open; each needs three files. Simulations have thousands of clients."""
 
-SCHEMA = 2
+SCHEMA = 3
 FILE = "state.db"
 
 _TABLES = """
@@ -45,6 +45,9 @@ CREATE TABLE epochs (every TEXT, epoch INTEGER, sealed INTEGER NOT NULL, PRIMARY
 CREATE TABLE reports (
     metric_hash TEXT, epoch INTEGER, every TEXT NOT NULL, cohort INTEGER NOT NULL, bits BLOB NOT NULL,
     PRIMARY KEY (metric_hash, epoch)
+) WITHOUT ROWID;
+CREATE TABLE gathered (
+    metric_hash TEXT, epoch INTEGER, every TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (metric_hash, epoch)
 ) WITHOUT ROWID;
 CREATE TABLE outbox (
     batch_id BLOB PRIMARY KEY, every TEXT NOT NULL, epoch INTEGER NOT NULL, not_before REAL NOT NULL,
@@ -157,9 +160,15 @@ class State:
         with self._lock, self._errors_in_words():
             db = self._open()
             db.execute("VACUUM")
-            (busy, *_) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            if busy:
-                raise Busy
+            _empty_log(db)
+
+    def empty_log(self) -> None:
+        """Make what was deleted unrecoverable from SQLite's log as well. Raises `Busy` while somebody reads."""
+        with self._lock, self._errors_in_words(sets_aside=False):
+            db = self._open()
+            if read_facts(db).plain_in_log:
+                _empty_log(db)
+                put(db, "plain_in_log", 0)
 
     def replace_corrupt(self) -> None:
         """Delete the files that were found corrupt, and begin with a budget of nothing: what they had spent is unknown,
@@ -307,6 +316,12 @@ def _connect(path: str) -> sqlite3.Connection:
     return db
 
 
+def _empty_log(db: sqlite3.Connection) -> None:
+    (busy, *_) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise Busy
+
+
 def _go_on_as_a_copy(db: sqlite3.Connection, home: bytes) -> None:
     """A copied or restored file goes on with its key: the memos it draws are those its origin has drawn or would draw,
     so nothing is spent twice. What waits is dropped, because the same id from two places would link them; no epoch is
@@ -316,6 +331,8 @@ def _go_on_as_a_copy(db: sqlite3.Connection, home: bytes) -> None:
         if read_facts(db).home != home:  # another process may have been faster
             db.execute("DELETE FROM outbox")
             db.execute("DELETE FROM reports")
+            db.execute("DELETE FROM gathered")
+            put(db, "plain_in_log", 1)
             db.execute("UPDATE epochs SET sealed = 1")
             db.execute("DELETE FROM meta WHERE name = 'answer' AND value = 'yes'")
             put(db, "home", home)

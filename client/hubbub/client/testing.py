@@ -34,7 +34,7 @@ def recording() -> Iterator[list[tuple[str, Any]]]:
     def observe(client: Client, name: str, value: Any) -> None:
         assert name in client.registry.metrics, f"record({name!r}): no such metric in {client.registry.app}"
         try:
-            client.registry[name].shape.encode(value, 0)
+            client.registry[name].check(value)
         except WrongValue as error:
             raise AssertionError(f"record({name!r}, {value!r}): the value {error}") from None
         records.append((name, value))

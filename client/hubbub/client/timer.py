@@ -15,6 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from hubbub.client import epochs, outbox
@@ -127,7 +128,11 @@ class Timer:
                 self.recorder.answer_waiting(desk, now)  # last: slots are taken in the order of epochs
                 outbox.prune(desk.db, now)
                 self._note_plans(outbox.next_due(desk.db), read_facts(desk.db).failures)
+                has_plain_log = read_facts(desk.db).plain_in_log
             self.recorder.forget_waiting()
+            if has_plain_log:
+                with suppress(Busy):  # somebody reads just now: the next look tries again
+                    self.state.empty_log()
             self._looked_at = now
             self._looks_at = min(now + LOOK_EVERY, (now // DAY + 1) * DAY)
 

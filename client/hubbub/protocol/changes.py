@@ -87,6 +87,7 @@ def _changes_of_metric(old: Metric, new: Metric) -> Iterator[Change]:
 def _what_differs(old: Metric, new: Metric) -> str:
     before, after = old.to_json(), new.to_json()
     parts = [(key, after[key], before[key]) for key in ("kind", "every")]
+    parts.append(("accumulate", new.accumulate, old.accumulate))
     if old.kind == new.kind:
         parts += [(key, after["shape"][key], before["shape"][key]) for key in after["shape"]]
     for key in ("epsilon_one_report", "epsilon_permanent"):

@@ -23,7 +23,16 @@ from hubbub.protocol.tally_files import Answer, Wanted, Withheld, fetch_answer, 
 
 
 def add_label(parser: ArgumentParser) -> None:
-    parser.epilog = "examples:\n  hubbub label metrics.toml\n  hubbub label metrics.toml --installs 100000 --weeks 52"
+    parser.epilog = (
+        "examples:\n"
+        "  hubbub label metrics.toml\n"
+        "  hubbub label metrics.toml --installs 100000 --weeks 52\n"
+        "  hubbub label metrics.toml --installs 100000 --chart guessing.svg\n"
+        "\n"
+        "The chart has a line for each metric: whoever guesses your answer from published figures and is wrong about\n"
+        "others so often (false alarms) is wrong about you at least so often (missed). The nearer the line is to the\n"
+        "diagonal, blind guessing, the less can be learnt."
+    )
     parser.add_argument("metrics", metavar="METRICS.TOML", help="the registry an app ships")
     parser.add_argument("--json", action="store_true", help="the facts as JSON instead of words")
     parser.add_argument(
@@ -34,6 +43,11 @@ def add_label(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--weeks", type=int, help="with --installs: of how many weeks (default: 52)")
     parser.add_argument("--delta", type=float, help="with --installs: but for this chance in all (default: 1e-9)")
+    parser.add_argument(
+        "--chart",
+        metavar="FILE",
+        help="with --installs: also draw how well anybody could guess from published figures, as .svg, .png or .html",
+    )
 
 
 def run_label(arguments: Namespace) -> int:
@@ -42,8 +56,10 @@ def run_label(arguments: Namespace) -> int:
     if arguments.installs is not None:
         reader = _reader_label(registry, arguments)
         label, said = {**label, "published_figures": reader.facts()}, f"{said}\n\n{reader.words()}"
-    elif arguments.weeks is not None or arguments.delta is not None:
-        raise Invalid(["--weeks and --delta are for --installs N, got them without"])
+        if arguments.chart is not None:
+            import_module("hubbub.analysis.publishing.reader_chart").draw(reader, arguments.chart)
+    elif any(given is not None for given in (arguments.weeks, arguments.delta, arguments.chart)):
+        raise Invalid(["--weeks, --delta and --chart are for --installs N, got them without"])
     print(json.dumps(label, indent=2) if arguments.json else said)
     return 0
 

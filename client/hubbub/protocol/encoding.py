@@ -53,13 +53,14 @@ def text(value: Any) -> str:
 
 def number_within(value: Any, low: Fraction, high: Fraction) -> tuple[Fraction, bool]:
     """A recorded number, moved into its limits, and whether it had to be."""
-    number = _number(value)
+    number = exact_number(value)
     if number < low:
         return low, True
     return (high, True) if number > high else (number, False)
 
 
-def _number(value: Any) -> Fraction:
+def exact_number(value: Any) -> Fraction:
+    """A recorded number, exactly. Raises `WrongValue`."""
     value = _plain(value)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
         raise WrongValue(f"must be a number, got {type_name(value)}")

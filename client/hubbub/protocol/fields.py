@@ -128,6 +128,7 @@ def optional(read: Reader) -> Reader:
 
 
 READERS: dict[str, Reader] = {
+    "Accumulation": text,
     "bool": truth,
     "Cadence": text,
     "date": day,

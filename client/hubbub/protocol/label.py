@@ -57,6 +57,7 @@ def _metric_facts(metric: Metric) -> dict[str, Any]:
         "kind": metric.kind,
         "answers": list(metric.shape.answers),
         "every": metric.every,
+        "accumulate": metric.accumulate,
         "why": metric.why,
         "owner": metric.owner,
         "expires": metric.expires.isoformat(),
@@ -126,6 +127,7 @@ def _metric_words(metric: Metric) -> list[str]:
         *(_row("answers", ", ".join(answers) + ".") if answers else ()),
         *_row("why", metric.why.rstrip(".") + "."),
         *_row("who", f"{metric.owner}, until {metric.expires}."),
+        *(_row("meanwhile", _meanwhile(metric)) if metric.accumulate != "first" else ()),
         *_row("sent", _sent(metric)),
         *_row("tells", _tells(metric)),
         *(_row("but", _but(metric)) if metric.hold is not None and metric.max_values > 1 else ()),
@@ -149,6 +151,22 @@ def _sent(metric: Definition) -> str:
             f"them; any other answer is in {p} of 100."
         )
     return metric.shape.sent(q, p)
+
+
+_ACCUMULATED = {
+    "last": "the last thing recorded",
+    "sum": "the sum of all that is recorded",
+    "max": "the largest number recorded",
+    "any": "whether anything recorded was yes",
+}
+
+
+def _meanwhile(metric: Metric) -> str:
+    period = PERIOD[metric.every]
+    return (
+        f"The answer is {_ACCUMULATED[metric.accumulate]} in a {period}. Your device keeps it as it is, without noise, "
+        f"in the app's files until the app next runs after that {period}; then it is deleted there."
+    )
 
 
 def _tells(metric: Definition) -> str:

@@ -17,12 +17,13 @@ from typing import Any
 from hubbub.protocol.blake2 import blake2b
 from hubbub.protocol.cadence import CADENCES, Cadence
 from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise, SubsetChannel
+from hubbub.protocol.encoding import WrongValue, exact_number
 from hubbub.protocol.epsilon import log_above, surely_above
 from hubbub.protocol.fields import read_fields, readers_of, text
-from hubbub.protocol.invalid import Invalid, brief, require
+from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.names import METRIC, is_metric, is_retention
-from hubbub.protocol.shape import Shape
+from hubbub.protocol.shape import Accumulation, Shape
 from hubbub.protocol.value import Value
 
 _DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}
@@ -36,12 +37,14 @@ class Definition(Value, kw_only=True):
     every: Cadence  # how often it is asked: once, day, week or month
     shape: Shape  # what is asked: its kind, cohorts and bits
     noise: Noise  # the two channels that an answer crosses, with exact probabilities
+    accumulate: Accumulation = "first"  # what counts of several records of one epoch
 
     def _broken_rules(self) -> Iterator[str]:
         if not is_metric(self.name):
             yield f"a metric's name must match {METRIC}, got {self.name!r}"
         if self.every not in CADENCES:
             yield f"every must be one of {', '.join(CADENCES)}, got {self.every!r}"
+        yield from self._broken_accumulation()
         if isinstance(self.noise.permanent, KaryChannel) and self.shape.categories != self.noise.permanent.categories:
             yield f"a k-ary channel of {self.noise.permanent.categories} needs a choice of as many categories"
         if isinstance(self.noise.permanent, SubsetChannel):
@@ -50,6 +53,18 @@ class Definition(Value, kw_only=True):
             if self.every != "once":
                 again = "a subset that is shown again would tell installs apart"
                 yield f'a subset channel needs every = "once", because {again}, got {self.every!r}'
+
+    def _broken_accumulation(self) -> Iterator[str]:
+        known = self.shape.accumulations
+        if self.accumulate not in known:
+            yield f"accumulate must be one of {', '.join(known)} for a {self.kind}, got {self.accumulate!r}"
+        elif self.accumulate == "sum" and self.shape.limits is not None:
+            low, high = self.shape.limits
+            if not low <= 0 <= high:
+                yield (
+                    'the limits must hold 0 where accumulate = "sum", because that is the sum of an epoch in which '
+                    f"nothing was added, got {say(low)} to {say(high)}"
+                )
 
     @property
     def kind(self) -> str:
@@ -89,6 +104,12 @@ class Definition(Value, kw_only=True):
                 return size
         return None
 
+    def check(self, value: Any) -> None:
+        """Raises `WrongValue` for what cannot be recorded."""
+        self.shape.encode(value, 0)
+        if self.accumulate == "sum" and exact_number(value) < 0:
+            raise WrongValue('must be at least 0 where accumulate = "sum", got a negative number')
+
     # -- how much is learnt; each number is exact or rounded up, each says of what it is
 
     @property
@@ -124,6 +145,7 @@ class Definition(Value, kw_only=True):
             "name": self.name,
             "kind": self.kind,
             "every": self.every,
+            **({} if self.accumulate == "first" else {"accumulate": self.accumulate}),
             "shape": self.shape.to_json(),
             "permanent": _channel_to_json(self.noise.permanent),
             "instantaneous": _channel_to_json(self.noise.instantaneous),
@@ -134,7 +156,7 @@ class Definition(Value, kw_only=True):
         """The definition that a tally carries. Raises `Invalid` for anything that is none."""
         problems: list[str] = []
         table = data if isinstance(data, dict) else {}
-        top = read_fields(table, _DEFINITION, _DEFINITION, problems)
+        top = read_fields(table, {**_DEFINITION, "accumulate": text}, _DEFINITION, problems)
         require(problems)
         if top["kind"] not in KINDS:
             raise Invalid([f"kind must be one of {', '.join(KINDS)}, got {top['kind']!r}"])
@@ -143,7 +165,11 @@ class Definition(Value, kw_only=True):
         channels = [_channel_from_json(top[stage], problems) for stage in ("permanent", "instantaneous")]
         require(problems)
         definition = Definition(
-            name=top["name"], every=top["every"], shape=cls_of_shape(**shape), noise=Noise(*channels)
+            name=top["name"],
+            every=top["every"],
+            shape=cls_of_shape(**shape),
+            noise=Noise(*channels),
+            accumulate=top.get("accumulate", "first"),
         )
         if definition.to_json() != data:
             raise Invalid([f"the definition of {definition.name} is not in its canonical form"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import Encoded
@@ -21,6 +21,9 @@ MAX_BITS = 65_536
 MAX_COHORTS = 65_536
 MAX_CELLS = 1 << 24
 """Bits times cohorts: what a collector counts for one metric and epoch must fit its memory many times over."""
+
+Accumulation = Literal["first", "last", "sum", "max", "any"]
+"""What counts of several records of one epoch."""
 
 ONE_BIT: Flips = ((1, 0), (0, 1))
 ONE_OF_MANY: Flips = ((1, 1),)
@@ -41,6 +44,9 @@ class Shape(Value, kw_only=True):
 
     equal_widths: ClassVar[bool] = True
     """Whether the reports of all cohorts have the same number of bits."""
+
+    accumulations: ClassVar[tuple[Accumulation, ...]] = ("first", "last")
+    """How several records of one epoch can become one answer."""
 
     @cached_property
     def num_cohorts(self) -> int:
@@ -129,6 +135,7 @@ class NumberShape(Shape, kw_only=True):
     """A question about a number."""
 
     is_number = True
+    accumulations = ("first", "last", "sum", "max")
 
     @cached_property
     def limits(self) -> tuple[Fraction, Fraction]:

@@ -219,3 +219,50 @@ def test_a_file_is_what_its_ending_says_unless_a_format_is_given(world, ending):
     assert out.read_bytes().startswith(start)
     assert decode(world / "flag2960.json", "--out", out, "--format", "table") == 0
     assert out.read_bytes().startswith(b"asked (flag)")
+
+
+# --- installs -------------------------------------------------------------------------------------------------------
+
+
+def test_installs_are_shown_as_a_table_csv_json_and_chart(world, capsys):
+    files = world / "flag2960.json", world / "flag2961.json"
+    assert decode(*files, "--installs", "--chart", world / "installs.svg") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == [
+        "Active installs per week",
+        "period    installs  change  as counted by",
+        "2026-W39    10,000          asked",
+        "2026-W40    10,000  +0.0 %  asked",
+    ]
+    assert "<svg" in (world / "installs.svg").read_text()
+    decode(*files, "--installs", "--json")
+    assert [row["installs"] for row in json.loads(capsys.readouterr().out)] == [10_000, 10_000]
+    decode(*files, "--installs", "--out", world / "installs.csv")
+    rows = list(csv.DictReader(io.StringIO((world / "installs.csv").read_text())))
+    assert rows[0] == {
+        "counts": "active installs",
+        "every": "week",
+        "period": "2026-W39",
+        "installs": "10000",
+        "metric": "asked",
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--by-epoch"], "--installs counts the reports of tallies: leave out"),
+        (["--format", "parquet", "--out", "x.parquet"], "--installs writes a table, csv or json, got --format parquet"),
+    ],
+)
+def test_what_does_not_go_with_installs_is_refused_in_words(world, more, sentence):
+    with pytest.raises(Invalid, match=sentence):
+        decode(world / "flag2960.json", "--installs", *more)
+
+
+def test_a_chart_of_installs_has_one_cadence(tmp_path):
+    for every in ("day", "week"):
+        metric = define(Flag()).replace(name=every, every=every)
+        (tmp_path / f"{every}.json").write_text(tally_of(metric, [70, 30], np.random.default_rng(1)).to_json())
+    with pytest.raises(Invalid, match="a chart of installs needs tallies of one cadence, got day, week"):
+        decode(tmp_path, "--installs", "--chart", tmp_path / "installs.svg")

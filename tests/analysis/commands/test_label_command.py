@@ -55,10 +55,40 @@ def test_more_weeks_tell_more_and_more_installs_less(registry: str, capsys) -> N
     assert month < year < few <= float(Registry.load(registry)["dark_theme"].epsilon_lifetime)
 
 
+def test_the_chart_is_drawn_beside_the_words(registry: str, tmp_path: Path, capsys) -> None:
+    pytest.importorskip("vl_convert")
+    assert main(["label", registry, "--installs", "1000"]) == 0
+    words = capsys.readouterr().out
+    assert main(["label", registry, "--installs", "1000", "--chart", str(tmp_path / "guessing.svg")]) == 0
+    assert capsys.readouterr().out == words
+    picture = (tmp_path / "guessing.svg").read_text(encoding="utf-8")
+    for said in ("dark_theme", "1,000 installs, figures of 52 weeks, trusting the collector.", "blind guessing"):
+        assert said in picture
+
+
+def test_a_metric_without_a_statement_is_named_and_not_drawn(registry: str, tmp_path: Path, capsys) -> None:
+    pytest.importorskip("vl_convert")
+    text = Path(registry).read_text(encoding="utf-8")
+    clear = METRIC.replace("dark_theme", "clear").replace("epsilon_one_report = 1", "epsilon_one_report = 2")
+    path, chart = tmp_path / "two.toml", tmp_path / "two.svg"
+    path.write_text(text + clear, encoding="utf-8")
+    assert main(["label", str(path), "--installs", "1000", "--chart", str(chart)]) == 0
+    assert "No statement about clear." in chart.read_text(encoding="utf-8")
+    path.write_text(text.replace("epsilon_one_report = 1", "epsilon_one_report = 2"), encoding="utf-8")
+    assert main(["label", str(path), "--installs", "1000", "--chart", str(tmp_path / "none.svg")]) == 2
+    assert "there is nothing to draw: of no metric can anything be said" in capsys.readouterr().err
+    assert not (tmp_path / "none.svg").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--weeks", "4"], "--weeks and --delta are for --installs N, got them without"),
+        (["--weeks", "4"], "--weeks, --delta and --chart are for --installs N, got them without"),
+        (["--chart", "it.svg"], "--weeks, --delta and --chart are for --installs N, got them without"),
+        (
+            ["--installs", "1000", "--chart", "it.gif"],
+            "a chart's file must end in one of .png, .svg, .html, got 'it.gif'",
+        ),
         (["--installs", "1000", "--delta", "0.5"], "delta must be below 1/1000"),
         (["--installs", "1000", "--weeks", "0"], "weeks must be at least 1, got 0"),
     ],

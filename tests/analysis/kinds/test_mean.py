@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from hubbub.analysis import decode
+from hubbub.analysis import Options, decode
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Mean
 from hubbub.protocol.tally import Counts, Tally
 from tests.analysis.worlds import define
@@ -28,3 +29,11 @@ def test_the_sum_is_of_the_installs_of_an_average_epoch():
     assert found.installs == 200
     for column in (found.estimate, found.std_error, found.low, found.high):
         assert column[1] == pytest.approx(200 * column[0])
+
+
+def test_a_mean_of_those_who_answered_is_refused_in_words():
+    metric = define(Mean(low=Fraction(0), high=Fraction(30), absent=Fraction(5)))
+    tally = Tally(metric, {2960: Counts((1_000,), ((500,),))})
+    words = "exclude_absent is for shares: asked is a mean, in which installs that recorded nothing count as the number"
+    with pytest.raises(Invalid, match=words):
+        decode(tally, options=Options(exclude_absent=True))

@@ -18,7 +18,14 @@ import numpy as np
 import pytest
 from scipy.signal import convolve
 
-from hubbub.analysis.publishing.reader import ANY_HISTORIES, CHANGE_TOGETHER, ReaderBound, reader_bound
+from hubbub.analysis.publishing.reader import (
+    ANY_HISTORIES,
+    CHANGE_TOGETHER,
+    ReaderBound,
+    ReaderCurves,
+    reader_bound,
+    reader_curves,
+)
 from hubbub.analysis.publishing.reader_words import ReaderLabel, epochs_in
 from hubbub.protocol.channel import BitChannel, KaryChannel, Noise
 from hubbub.protocol.kinds import Choice, Flag, String
@@ -115,6 +122,48 @@ def test_no_world_tells_more_than_the_bound(noise: Noise, delta: float) -> None:
             assert exact_delta(one, other, crowd, noise, bound.life) <= delta
             if len(set(one) - {None}) == len(set(other) - {None}) == 1:  # one kept answer against another
                 assert exact_delta(one, other, crowd, noise, bound.one_answer) <= delta
+
+
+def test_no_world_lets_anybody_guess_better_than_the_curves_say() -> None:
+    """Any test of the enumerated counts, also one that tosses a coin, has a pair of errors on or above the curve."""
+    for crowd in CROWDS:
+        for one, other in pairs(len(crowd[0])):
+            reported = [
+                sum(h[t] is not None for h in (one, *crowd)) for t, value in enumerate(one) if value is not None
+            ]
+            curves = _curves(tuple(sorted(Counter(reported).items())), DIM)
+            p, q = (law_of_counts((history, *crowd), DIM).ravel() for history in (one, other))
+            order = np.argsort(-p / np.maximum(p + q, 1e-300))
+            alarms, missed = np.cumsum(q[order]), 1 - np.cumsum(p[order])
+            assert all(m >= curves.life.missed_at(a) - 1e-12 for a, m in zip(alarms, missed, strict=True))
+            if len(set(one) - {None}) == len(set(other) - {None}) == 1:
+                assert all(m >= curves.one_answer.missed_at(a) - 1e-12 for a, m in zip(alarms, missed, strict=True))
+
+
+@cache
+def _curves(crowds: tuple[tuple[int, int], ...], noise: Noise) -> ReaderCurves:
+    found = reader_curves(flag(noise), dict(crowds), 0.05)
+    assert found is not None
+    return found
+
+
+def test_the_curves_say_what_the_epsilons_say(label: ReaderLabel) -> None:
+    """(epsilon, delta) rules out what is below two lines; the curve is above these, and touches them where alarms are
+    rare. Nowhere is it below that of the device's own epsilon."""
+    delta = label.delta / len(label.bounds)
+    for metric in Registry.load(EXAMPLE):
+        curves, bound = label.curves[metric.name], label.bounds[metric.name]
+        assert curves is not None
+        assert bound is not None
+        for curve, epsilon, cap in (
+            (curves.one_answer, bound.one_answer, metric.epsilon_same_answer),
+            (curves.life, bound.life, metric.epsilon_lifetime),
+        ):
+            for alarm in (1e-6, 1e-3, 0.1, 0.4):
+                for most in (epsilon, float(cap)):
+                    assert curve.missed_at(alarm) >= 1 - delta - exp(most) * alarm - 2e-6
+                assert curve.missed_at(alarm) <= 1 - alarm + 1e-12
+        assert curves.life.missed_at(0.3) <= curves.one_answer.missed_at(0.3) + 1e-9
 
 
 def test_the_one_release_figure_holds_under_its_condition_only() -> None:

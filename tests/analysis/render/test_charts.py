@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import decode
+from hubbub.analysis.accounting.mechanisms import gaussian_count, laplace_count
+from hubbub.analysis.accounting.trade_off import trade_off_of
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Choice, Flag, Mean, Range, String
 from tests.analysis.worlds import Strings, define, tally_of
@@ -16,6 +18,7 @@ from tests.analysis.worlds import Strings, define, tally_of
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 from hubbub.analysis.render.charts import bar_chart, cdf_chart, decoding_chart, epsilon_chart, save, series_chart
+from hubbub.analysis.render.trade_off_chart import trade_off_chart
 
 RNG = np.random.default_rng(1)
 
@@ -58,6 +61,9 @@ def chart_of(kind: str):
             return decoding_chart(numbers())
         case "series":
             return series_chart(flags(), "yes")
+        case "trade-off":
+            curves = {"Gaussian": trade_off_of(gaussian_count(5)), "Laplace": trade_off_of(laplace_count(10))}
+            return trade_off_chart({"a count": curves, "another": curves}, title="Two counts")
         case _:
             return epsilon_chart(define(Flag()))
 
@@ -71,6 +77,7 @@ def chart_of(kind: str):
         ("range", "asked (s)"),
         ("series", "share of installs: yes"),
         ("epsilon", "reports of one value"),
+        ("trade-off", "false alarms"),
     ],
 )
 def test_every_chart_is_drawn_about_600_pixels_wide_with_its_axis_named(kind, axis, tmp_path):

@@ -320,3 +320,16 @@ def test_a_million_and_a_half_reports_a_second_on_one_core(figure):
     )
     assert rate > 1.5e6
     assert grown < 200
+
+
+def test_nobody_is_absent_from_a_sum() -> None:
+    source = Registry.load(EXAMPLE).source.replace('kind = "histogram"', 'kind = "histogram"\naccumulate = "sum"', 1)
+    metric = next(metric for metric in Registry.parse(source) if metric.accumulate == "sum")
+    with pytest.raises(Invalid, match=f"absent must be 0 for {metric.name}, where nothing added is a sum of 0: .* 0.1"):
+        Setting(
+            metric=metric,
+            people=default_population(metric.shape),
+            behaviour=Behaviour(absent=0.1),
+            installs=10,
+            epochs=1,
+        )

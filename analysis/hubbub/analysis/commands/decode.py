@@ -11,9 +11,11 @@ from pathlib import Path
 from hubbub.analysis import progress
 from hubbub.analysis.alerts import LOOKS_A_YEAR, alert_levels, alerts
 from hubbub.analysis.candidates_file import paths_by_metric, read_candidates
+from hubbub.analysis.commands.installs import installs_text
 from hubbub.analysis.comparison import Comparison, compare
 from hubbub.analysis.decoding import decode, decode_lists
 from hubbub.analysis.engines.engine import FORMS, engine_from
+from hubbub.analysis.installs import active_installs
 from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, QUANTILES, Options
 from hubbub.analysis.rappor import decode_rappor, to_rappor
 from hubbub.analysis.render.export import comparisons_to_json, to_csv, to_json, write_parquet
@@ -36,6 +38,7 @@ def add_decode(parser: ArgumentParser) -> None:
         "  hubbub decode dark_theme.json --against released/dark_theme.json\n"
         "  hubbub decode dark_theme.json --against released/dark_theme.json --fail-on-change\n"
         "  hubbub decode dark_theme.json --by-epoch --chart over_time.png\n"
+        "  hubbub decode tallies --installs\n"
         "  hubbub decode latency.json --between 0 100 --quantile 0.5 --quantile 0.99\n"
         "  hubbub decode --rappor params.csv counts.csv map.csv --format rappor\n"
         "\n"
@@ -51,22 +54,13 @@ def add_decode(parser: ArgumentParser) -> None:
     )
     _add_comparison(parser)
     parser.add_argument("--by-epoch", action="store_true", help="each epoch by itself; a chart shows it over time")
+    parser.add_argument(
+        "--installs",
+        action="store_true",
+        help="how many installs were active in each period, instead of what they said",
+    )
     parser.add_argument("--value", help="what a chart over time shows (default: the largest)")
-    parser.add_argument(
-        "--between",
-        metavar=("LOW", "HIGH"),
-        type=float,
-        nargs=2,
-        action="append",
-        help="range metrics: the share of numbers in [LOW, HIGH), in place of evenly wide cells; may be repeated",
-    )
-    parser.add_argument(
-        "--quantile",
-        metavar="Q",
-        type=float,
-        action="append",
-        help="range metrics: the number below which the share Q of answers lies; may be repeated",
-    )
+    _add_numbers(parser)
     parser.add_argument("--merge", action="store_true", help="add up tallies that hold the same epoch")
     parser.add_argument("--format", choices=FORMATS, help="how to write the result (default: as --out ends, or table)")
     parser.add_argument("--json", action="store_const", dest="format", const="json", help="the same as --format json")
@@ -91,6 +85,24 @@ def _add_engine(parser: ArgumentParser) -> None:
         "--engine",
         help="who screens the candidates: " + FORMS + ". With it, or with a folder of lists (text or Parquet files), a "
         "long list gives rows only of what was detected and of the largest others",
+    )
+
+
+def _add_numbers(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--between",
+        metavar=("LOW", "HIGH"),
+        type=float,
+        nargs=2,
+        action="append",
+        help="range metrics: the share of numbers in [LOW, HIGH), in place of evenly wide cells; may be repeated",
+    )
+    parser.add_argument(
+        "--quantile",
+        metavar="Q",
+        type=float,
+        action="append",
+        help="range metrics: the number below which the share Q of answers lies; may be repeated",
     )
 
 
@@ -136,6 +148,8 @@ def run_decode(arguments: Namespace) -> int:
     )
     arguments.format = arguments.format or _format_of(arguments.out)
     require(_contradictions(arguments))
+    if arguments.installs:
+        return _show_installs(arguments)
     decodings = _decodings(arguments, options)
     if arguments.chart:
         _draw(arguments, decodings)
@@ -147,6 +161,17 @@ def run_decode(arguments: Namespace) -> int:
     comparisons = _comparisons(arguments, options, decodings)
     _write_comparisons(arguments, comparisons)
     return _alert(arguments, comparisons) if arguments.fail_on_change else 0
+
+
+def _show_installs(arguments: Namespace) -> int:
+    found = active_installs(read_tallies(*arguments.tallies, merge=arguments.merge))
+    text = installs_text(found, arguments.format, _style(arguments))
+    if arguments.chart:
+        from hubbub.analysis.render.charts import installs_chart, save
+
+        save(installs_chart(found), arguments.chart)
+    _put(arguments, text)
+    return 0
 
 
 def _format_of(out: str | None) -> str:
@@ -163,6 +188,8 @@ def _contradictions(arguments: Namespace) -> Iterator[str]:
             yield "--by-epoch and --privacy-chart need a TALLY: files of google/rappor say neither epochs nor metric"
     elif not arguments.tallies:
         yield "give at least one TALLY, or --rappor PARAMS COUNTS MAP"
+    if arguments.installs and (arguments.rappor or arguments.against or arguments.by_epoch or arguments.privacy_chart):
+        yield "--installs counts the reports of tallies: leave out --rappor, --against, --by-epoch and --privacy-chart"
     if arguments.by_epoch and arguments.against:
         yield "--by-epoch and --against exclude each other: a comparison has two sides"
     if arguments.fail_on_change and not arguments.against:

@@ -84,5 +84,7 @@ class Kind(Generic[S]):
     goal: Goal = Goal()
     released: Callable[[Decoding], Sequence[int]] | None = None
     """The rows of a result whose errors allow for noise on counts, so that they can be published; None: not yet any."""
+    has_shares: bool = True
+    """Whether its rows are shares, so that those among the installs that answered can be asked for."""
     has_ranges: bool = False
     """Whether shares of any range and quantiles can be asked for."""

@@ -85,6 +85,7 @@ MEAN: Kind[Mean] = Kind(
     decode=decode_mean,
     unit_variance=_unit_variance,
     planned=_planned,
+    has_shares=False,
     toml=lambda shape: "low = 0\nhigh = 1\nabsent = 0",
     released=lambda decoding: [0],  # not the sum: it rests on the number of installs, too
     goal=Goal(

@@ -17,6 +17,7 @@ from functools import reduce
 from hubbub.analysis.accounting.crowd import Both, crowd_loss, fewest
 from hubbub.analysis.accounting.mechanisms import kept_answer
 from hubbub.analysis.accounting.privacy_loss import PrivacyLoss
+from hubbub.analysis.accounting.trade_off import TradeOff, lower, profile_of, pure_profile, trade_off
 from hubbub.protocol.channel import BitChannel, Channel, KaryChannel
 from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.metric import Definition, Metric
@@ -42,21 +43,16 @@ class ReaderBound:
 def reader_bound(metric: Definition, crowds: Crowds, delta: float) -> ReaderBound | None:
     """What the published epochs of a metric tell about one install. None: one report is as clear as the kept answer, so
     that nothing can be said. A `Metric` also has terms, which cap it; a definition alone, as in a tally, has none."""
-    require(reader_problems(crowds, delta))
-    for_groups = delta * _OF_GROUPS if metric.shape.num_cohorts > 1 else 0.0
-    pairs = [
-        (crowd_loss(metric.noise.instantaneous, _others(metric, installs, for_groups)), epochs)
-        for installs, epochs in sorted(crowds.items())
-    ]
-    if any(pair is None for pair, _ in pairs):
+    for_groups = _for_groups(metric, delta)
+    bit = _all_epochs(metric, crowds, delta)
+    if bit is None:
         return None
-    bit = reduce(_both_then, (_both_times(pair, epochs) for pair, epochs in pairs if pair is not None))
     left = delta - for_groups
-    life, holds_for = _worst(metric, bit).epsilon(left), _scope(metric)
-    one_answer = min(_mixed(metric, bit, left), life)
+    life, holds_for = _largest(_of_a_life(metric, bit), left), _scope(metric)
+    kept, weight = _of_a_kept_answer(metric, bit)
+    one_answer = min(_largest(kept, min(left / weight, 0.999)), life)
     if isinstance(metric, Metric):
-        redrawn = metric.hold is not None and sum(crowds.values()) > metric.hold
-        one_answer = min(life if redrawn else one_answer, float(metric.epsilon_same_answer))
+        one_answer = min(life if _redrawn(metric, crowds) else one_answer, float(metric.epsilon_same_answer))
         if metric.epsilon_lifetime < life:
             life = float(metric.epsilon_lifetime)
             holds_for = ANY_HISTORIES if metric.whole_history else CHANGE_TOGETHER
@@ -66,6 +62,31 @@ def reader_bound(metric: Definition, crowds: Crowds, delta: float) -> ReaderBoun
         holds_for=holds_for,
         one_release=_one_release(metric, crowds, for_groups, left),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderCurves:
+    """The same as smallest pairs of errors: which of two kept answers it was, and which of two histories."""
+
+    one_answer: TradeOff
+    life: TradeOff
+
+
+def reader_curves(metric: Definition, crowds: Crowds, delta: float) -> ReaderCurves | None:
+    """The trade-off curves behind `reader_bound`; None where it is None. Of `delta` only the part that is set aside for
+    small groups counts: the curve itself is over all deltas."""
+    bit = _all_epochs(metric, crowds, delta)
+    if bit is None:
+        return None
+    aside = _for_groups(metric, delta)
+    life = profile_of(_of_a_life(metric, bit), aside=aside)
+    kept, weight = _of_a_kept_answer(metric, bit)
+    one_answer = lower(profile_of(kept, weight=weight, aside=aside), life)
+    if isinstance(metric, Metric):
+        life = lower(life, pure_profile(float(metric.epsilon_lifetime)))
+        same = pure_profile(float(metric.epsilon_same_answer))
+        one_answer = lower(life if _redrawn(metric, crowds) else one_answer, same)
+    return ReaderCurves(one_answer=trade_off(one_answer), life=trade_off(life))
 
 
 def reader_problems(crowds: Crowds, delta: float) -> list[str]:
@@ -107,25 +128,48 @@ def _both_then(one: Both, two: Both) -> Both:
     return one[0].then(two[0]), one[1].then(two[1])
 
 
-def _worst(metric: Definition, bit: Both) -> PrivacyLoss:
-    """Over the bits in which two answers can differ; a k-ary channel's pair is one of answers already."""
+def _for_groups(metric: Definition, delta: float) -> float:
+    return delta * _OF_GROUPS if metric.shape.num_cohorts > 1 else 0.0
+
+
+def _all_epochs(metric: Definition, crowds: Crowds, delta: float) -> Both | None:
+    """What all published epochs together tell about one bit, or about two categories."""
+    require(reader_problems(crowds, delta))
+    pairs = [
+        (crowd_loss(metric.noise.instantaneous, _others(metric, installs, _for_groups(metric, delta))), epochs)
+        for installs, epochs in sorted(crowds.items())
+    ]
+    if any(pair is None for pair, _ in pairs):
+        return None
+    return reduce(_both_then, (_both_times(pair, epochs) for pair, epochs in pairs if pair is not None))
+
+
+def _redrawn(metric: Metric, crowds: Crowds) -> bool:
+    """Whether `hold` lets even an unchanging answer be drawn anew in that time."""
+    return metric.hold is not None and sum(crowds.values()) > metric.hold
+
+
+def _of_a_life(metric: Definition, bit: Both) -> list[PrivacyLoss]:
+    """For each way in which two answers can differ; a k-ary channel's pair is one of answers already."""
     if metric.one_hot:
-        return bit[0]
-    found = [bit[0].times(lost).then(bit[1].times(gained)) for lost, gained in metric.shape.flips]
-    return max(found, key=lambda loss: loss.epsilon(1e-12))
+        return [bit[0]]
+    return [bit[0].times(lost).then(bit[1].times(gained)) for lost, gained in metric.shape.flips]
 
 
-def _mixed(metric: Definition, bit: Both, delta: float) -> float:
-    """The reader does not know the kept answer of this very install: it was drawn through the permanent channel."""
+def _largest(losses: list[PrivacyLoss], delta: float) -> float:
+    return max(loss.epsilon(delta) for loss in losses)
+
+
+def _of_a_kept_answer(metric: Definition, bit: Both) -> tuple[list[PrivacyLoss], float]:
+    """The reader does not know the kept answer of this very install: it was drawn through the permanent channel. With
+    the probability that there is anything to tell at all."""
     match metric.noise.permanent:
         case KaryChannel(truth=truth, other=other):
             # Granted besides: whether the kept answer is one of the two in question; if not, nothing is learnt.
             either = float(truth + other)
-            there, back = kept_answer(bit[0], float(truth) / either, float(other) / either)
-            return max(loss.epsilon(min(delta / either, 0.999)) for loss in (there, back))
+            return list(kept_answer(bit[0], float(truth) / either, float(other) / either)), either
         case BitChannel(when_one=when_one, when_zero=when_zero):
-            there, back = kept_answer(bit[0], float(when_one), float(when_zero))
-            return _worst(metric, (there, back)).epsilon(delta)
+            return _of_a_life(metric, kept_answer(bit[0], float(when_one), float(when_zero))), 1.0
     raise Invalid([f"nothing is known of what published figures of {metric.name} tell"])
 
 
@@ -133,4 +177,4 @@ def _one_release(metric: Definition, crowds: Crowds, for_groups: float, delta: f
     """As if the kept answers themselves had been counted once, beside the smallest crowd."""
     permanent: Channel = metric.noise.permanent
     both = crowd_loss(permanent, _others(metric, min(crowds), for_groups))
-    return None if both is None else min(_worst(metric, both).epsilon(delta), float(metric.epsilon_permanent))
+    return None if both is None else min(_largest(_of_a_life(metric, both), delta), float(metric.epsilon_permanent))

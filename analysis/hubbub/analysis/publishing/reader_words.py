@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import cached_property
 from math import ceil
 from textwrap import wrap
 from typing import Any
 
-from hubbub.analysis.publishing.reader import ANY_HISTORIES, ReaderBound, reader_bound, reader_problems
+from hubbub.analysis.publishing.reader import (
+    ANY_HISTORIES,
+    ReaderBound,
+    ReaderCurves,
+    reader_bound,
+    reader_curves,
+    reader_problems,
+)
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid, plural, require
 from hubbub.protocol.label import WIDTH, certainty
@@ -25,7 +33,7 @@ class ReaderLabel:
         if weeks < 1:
             raise Invalid([f"weeks must be at least 1, got {weeks}"])
         require(reader_problems({installs: 1}, delta))
-        self.installs, self.weeks, self.delta = installs, weeks, delta
+        self.registry, self.installs, self.weeks, self.delta = registry, installs, weeks, delta
         self.epochs = {metric.name: epochs_in(metric, weeks) for metric in registry}
         share = delta / len(registry)
         self.bounds: Mapping[str, ReaderBound | None] = {
@@ -37,6 +45,15 @@ class ReaderLabel:
         """About everything together: epsilons of metrics add. None if nothing can be said of one of them."""
         found = [bound.life for bound in self.bounds.values() if bound is not None]
         return sum(found) if len(found) == len(self.bounds) else None
+
+    @cached_property
+    def curves(self) -> dict[str, ReaderCurves | None]:
+        """The smallest pairs of errors behind each bound."""
+        share = self.delta / len(self.registry)
+        return {
+            metric.name: reader_curves(metric, {self.installs: self.epochs[metric.name]}, share)
+            for metric in self.registry
+        }
 
     def facts(self) -> dict[str, Any]:
         return {

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hubbub.analysis.installs import ActiveInstalls
 from hubbub.analysis.optional import need
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, epoch_span
 from hubbub.protocol.invalid import Invalid
@@ -136,6 +137,24 @@ def series_chart(decodings: Sequence[Decoding], value: str | None = None) -> Any
     return _finished(
         alt.layer(area, line), decodings[-1], height=260, subtitle=f"{len(decodings)} epochs, {reports:,} reports"
     )
+
+
+def installs_chart(found: Sequence[ActiveInstalls]) -> Any:
+    """Installs over time, of the one cadence that there is. Raises `Invalid` where there are several."""
+    cadences = sorted({each.every for each in found})
+    if len(cadences) != 1:
+        raise Invalid([f"a chart of installs needs tallies of one cadence, got {', '.join(cadences) or 'none'}"])
+    alt = _altair()
+    data = [{"period": each.period, "installs": each.installs} for each in found]
+    line = (
+        alt.Chart(alt.Data(values=data))
+        .mark_line(color=BLUE, strokeWidth=2, point=alt.OverlayMarkDef(color=BLUE, size=36))
+        .encode(
+            x=alt.X("period:O", title=None, axis=alt.Axis(labelAngle=-40)),
+            y=alt.Y("installs:Q", title="installs", axis=alt.Axis(format=",d"), scale=alt.Scale(zero=True)),
+        )
+    )
+    return styled(line.properties(width=WIDTH, height=260, title=alt.Title(found[0].counts.capitalize())))
 
 
 def epsilon_chart(metric: Definition, most: int = 30) -> Any:

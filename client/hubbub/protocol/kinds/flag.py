@@ -14,6 +14,7 @@ class Flag(Shape, kw_only=True):
     """A yes or a no; `absent` is the answer of an epoch in which nothing was recorded."""
 
     kind = "flag"
+    accumulations = ("first", "last", "any")
     absent: bool = False
 
     @cached_property

@@ -58,6 +58,15 @@ class Setting:
     candidates: tuple[str, ...] | None = None  # what the analyst looks for, where answers are not declared
     start: int = START  # the first second of the first epoch
 
+    def __post_init__(self) -> None:
+        if self.metric.accumulate == "sum" and self.behaviour.absent:
+            raise Invalid(
+                [
+                    f"absent must be 0 for {self.metric.name}, where nothing added is a sum of 0: give 0 its share of "
+                    f"the population, got {self.behaviour.absent:g}"
+                ]
+            )
+
     @property
     def epoch_numbers(self) -> list[int]:
         """The epochs in which the metric is asked: none after its end."""

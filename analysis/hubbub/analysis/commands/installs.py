@@ -1,0 +1,65 @@
+"""`hubbub decode --installs`: active installs over time, as a table, CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from io import StringIO
+from itertools import groupby
+
+from hubbub.analysis.installs import ActiveInstalls
+from hubbub.analysis.render.terminal import Style
+from hubbub.analysis.render.text import text_table
+from hubbub.protocol.invalid import Invalid
+
+_WHO = (
+    "Who is counted: installs that agreed, ran, and whose message has arrived by now. Late ones still come while an "
+    "epoch is open, so the newest numbers grow."
+)
+_PER = {"once": "month", "day": "day", "week": "week", "month": "month"}
+
+
+def installs_text(found: Sequence[ActiveInstalls], form: str, style: Style) -> str:
+    """The result as it is written. Raises `Invalid` for a form that it does not have."""
+    match form:
+        case "table":
+            return "\n\n".join([*_tables(found, style), _WHO]) + "\n"
+        case "csv":
+            out = StringIO()
+            writer = csv.writer(out, lineterminator="\n")
+            writer.writerow(["counts", "every", "period", "installs", "metric"])
+            writer.writerows([each.counts, each.every, each.period, each.installs, each.metric] for each in found)
+            return out.getvalue()
+        case "json":
+            rows = [
+                {
+                    "counts": each.counts,
+                    "every": each.every,
+                    "period": each.period,
+                    "installs": each.installs,
+                    "metric": each.metric,
+                }
+                for each in found
+            ]
+            return json.dumps(rows, indent=2) + "\n"
+    raise Invalid([f"--installs writes a table, csv or json, got --format {form}"])
+
+
+def _tables(found: Sequence[ActiveInstalls], style: Style) -> Iterator[str]:
+    for every, each in groupby(found, key=lambda installs: installs.every):
+        rows, before = [], None
+        for installs in (series := list(each)):
+            rows.append(
+                [installs.period, f"{installs.installs:,}", _change(before, installs.installs), installs.metric]
+            )
+            before = installs.installs
+        title = style.bold(f"{series[0].counts.capitalize()} per {_PER[every]}")
+        header = ["period", "installs", "change", "as counted by"]
+        yield "\n".join([title, *text_table(header, rows, left=(0, 3))])
+
+
+def _change(before: int | None, now: int) -> str:
+    if not before:
+        return ""
+    return f"{100 * (now / before - 1):+.1f} %"

@@ -1,0 +1,68 @@
+"""Answers that several records of one epoch make together (`accumulate`).
+
+One plain value for each such metric lies in the state until its epoch is over; then it is encoded once, and deleted.
+Everything here runs inside a caller's transaction, so that threads and processes add to one sum.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from fractions import Fraction
+from typing import Any
+
+from hubbub.protocol.encoding import ABSENT, exact_number
+from hubbub.protocol.metric import Definition
+
+
+def combined(metric: Definition, before: Any, value: Any) -> Any:
+    """What counts of an earlier value and one more of the same epoch."""
+    match metric.accumulate:
+        case "sum":
+            return exact_number(before) + exact_number(value)
+        case "max":
+            return max(exact_number(before), exact_number(value))
+        case "any":
+            return bool(before or value)
+        case "last":
+            return value
+    raise AssertionError("of a metric whose first record counts nothing is gathered")
+
+
+def gather(db: sqlite3.Connection, metric: Definition, epoch: int, value: Any) -> None:
+    """One more record of this epoch. `Definition.check` has let it pass."""
+    query = "SELECT value FROM gathered WHERE metric_hash = ? AND epoch = ?"
+    before = db.execute(query, (metric.metric_hash, epoch)).fetchone()
+    if before is not None:
+        value = combined(metric, _read(metric, before[0]), value)
+    row = (metric.metric_hash, epoch, metric.every, _written(metric, value))
+    db.execute("INSERT OR REPLACE INTO gathered VALUES (?, ?, ?, ?)", row)
+
+
+def answer_of(db: sqlite3.Connection, metric: Definition, epoch: int) -> Any:
+    """What all records of this epoch come to. Nothing added is a sum of 0; otherwise nothing is `ABSENT`."""
+    query = "SELECT value FROM gathered WHERE metric_hash = ? AND epoch = ?"
+    row = db.execute(query, (metric.metric_hash, epoch)).fetchone()
+    if row is None:
+        return Fraction(0) if metric.accumulate == "sum" else ABSENT
+    return _read(metric, row[0])
+
+
+def in_words(text: str) -> str:
+    """A value that is kept, as a person reads it."""
+    kept = json.loads(text)
+    if isinstance(kept, dict):
+        number = Fraction(kept["number"])
+        return str(number) if number.denominator == 1 else f"{float(number):.12g}"
+    return ("yes" if kept else "no") if isinstance(kept, bool) else str(kept)
+
+
+def _written(metric: Definition, value: Any) -> str:
+    if metric.shape.is_number:
+        return json.dumps({"number": str(exact_number(value))})
+    return json.dumps(value if isinstance(value, str) else bool(value))
+
+
+def _read(metric: Definition, text: str) -> Any:
+    kept = json.loads(text)
+    return Fraction(kept["number"]) if metric.shape.is_number else kept
