@@ -12,6 +12,7 @@ from hubbub.analysis import Options, compare, decode, decode_lists, engine_from
 from hubbub.analysis.candidate_lists import list_files, pieces
 from hubbub.analysis.commands.decode import add_decode, run_decode
 from hubbub.analysis.estimation import shards, spread_screen
+from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.analysis.render.export import to_json
 from hubbub.analysis.render.text import table
 from hubbub.protocol.invalid import Invalid
@@ -114,6 +115,44 @@ def test_shares_among_those_who_answered_are_spread_alike(world):
         for name in ("estimate", "low", "high", "p_adjusted", "low_selected"):
             assert getattr(found, name)[i] == getattr(memory, name)[place]
         assert found.best_guess[i] == pytest.approx(memory.best_guess[place], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [String(num_bits=1, num_hashes=1, num_cohorts=512)],
+        [String(num_bits=32, num_hashes=2, num_cohorts=16)],
+        [String(num_bits=32, num_hashes=2, num_cohorts=16), String(num_bits=512, num_hashes=1, num_cohorts=2)],
+    ],
+    ids=["one bit", "two hashes", "two definitions"],
+)
+def test_any_hash_and_several_definitions_are_spread_alike(world, shapes):
+    """Cells with different backgrounds and positions of different widths; single bits, whose zero is a draw, too."""
+    folder, _ = world
+    rng = np.random.default_rng(3)
+    where = digests([text(number) for number in HELD[:4]])
+    tallies = [
+        tally_of(define(shape), [90_000, 60_000, 40_000, 20_000], rng, positions(shape, where)) for shape in shapes
+    ]
+    memory = decode(tallies, [text(number) for number in range(TOTAL)])
+    found = decode_lists(tallies, folder / "five")
+    assert found.detected.sum() == memory.detected.sum() >= 3
+    rows = {row["value"]: row for row in memory.rows()}
+    for row in found.rows():
+        if row["value"] == "other":
+            assert row["estimate"] == pytest.approx(rows["other"]["estimate"], rel=1e-8)
+            assert row["std_error"] == pytest.approx(rows["other"]["std_error"], rel=1e-8)
+        else:
+            del row["best_guess"]
+            assert row == {name: rows[row["value"]][name] for name in row}
+    assert found.tested_besides == TOTAL - sum(role == "answer" for role in found.roles)
+
+
+def test_the_best_are_kept_in_list_order_and_of_equals_the_first():
+    seeds = np.zeros((5, 2), dtype=np.uint64)
+    some = shards.Survivors(np.arange(10, 15), seeds, tuple("abcde"), np.array([1.0, 3, 2, 3, 2]), np.zeros(5))
+    assert some.best(3).texts == ("b", "c", "d")
+    assert some.best(9) is some
 
 
 def test_repeats_are_left_out_wherever_they_stand(world, alone, tmp_path, monkeypatch):
