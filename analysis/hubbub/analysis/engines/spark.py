@@ -18,7 +18,7 @@ from hubbub.protocol.invalid import Invalid
 
 def start(master: str) -> Engine:
     sql = need("pyspark.sql", "'hubbub[spark]'")
-    errors = need("pyspark.errors", "'hubbub[spark]'")
+    errors, protocol = need("pyspark.errors", "'hubbub[spark]'"), need("py4j.protocol", "'hubbub[spark]'")
     # Workers of another Python could not read what this one sends.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = sql.SparkSession.builder.master(master).appName("hubbub")
@@ -30,6 +30,9 @@ def start(master: str) -> Engine:
         return _Spark(builder.getOrCreate(), ours)
     except errors.PySparkRuntimeError as error:
         raise Invalid([f"engine {master}: Spark does not start, is Java 17 installed? ({error})"]) from None
+    except protocol.Py4JError as error:
+        said = " ".join(str(error).split("\n")[:2])
+        raise Invalid([f"engine {master}: no Spark master answers there ({said})"]) from None
 
 
 class _Spark:
