@@ -28,6 +28,7 @@ import numpy as np
 from hubbub.analysis import decode
 from hubbub.analysis.accounting.mechanisms import gaussian_count
 from hubbub.analysis.arrays import Array
+from hubbub.analysis.progress import Progress
 from hubbub.analysis.publishing.count_noise import CountNoise
 from hubbub.analysis.publishing.discrete_noise import NoiseSource
 from hubbub.protocol.kinds import Flag
@@ -38,7 +39,6 @@ from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.pictures import BLUE, GREEN, ORANGE, WIDTH, altair, finished, lines_and_points
-from hubbub.simulations.progress import Progress
 
 DELTA = 1e-9
 SHARE = 0.3
