@@ -38,6 +38,8 @@ PUBLIC: dict[str, tuple[str, ...]] = {
         "Distribution",
         "compare",
         "Comparison",
+        "active_installs",
+        "ActiveInstalls",
         "read_candidates",
         "read_tallies",
         "fetch_tallies",

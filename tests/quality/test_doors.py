@@ -17,8 +17,8 @@ DOORS = {
     "hubbub.protocol": "Batch Definition Invalid Metric Registry Report Tally fetch_tallies read_tallies write_tallies",
     "hubbub.client": "Answer Client Decision Invalid Pending Registry Status Transport",
     "hubbub.analysis": (
-        "Comparison Decoding Diagnostics Distribution Engine Invalid Options Tally compare decode decode_lists "
-        "engine_from fetch_tallies read_candidates read_tallies"
+        "ActiveInstalls Comparison Decoding Diagnostics Distribution Engine Invalid Options Tally active_installs "
+        "compare decode decode_lists engine_from fetch_tallies read_candidates read_tallies"
     ),
     "hubbub.dashboard": "Settings make_app",
     "hubbub.simulations": (

@@ -19,11 +19,10 @@ from hubbub.protocol.tally import Tally
 class ActiveInstalls:
     """The installs of one period. Of metrics that are asked once, those that came in a month are new ones."""
 
-    every: Cadence
-    epoch: int
-    installs: int
-    metric: str
-    """The metric that says so: the one with the most reports."""
+    every: Cadence  # how long the period is
+    epoch: int  # its number
+    installs: int  # how many there were
+    metric: str  # the metric that says so: the one with the most reports
 
     @property
     def period(self) -> str:

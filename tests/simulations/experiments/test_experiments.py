@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from hubbub.analysis.publishing.count_noise import CountNoise
 from hubbub.client.respond import respond
 from hubbub.collector import intake
 from hubbub.command.main import main
@@ -34,6 +35,7 @@ from hubbub.simulations.experiments.pictures import chart, finished
 from hubbub.simulations.experiments.run import EXPERIMENTS, conduct
 from hubbub.simulations.experiments.studies import (
     averaging,
+    central_noise,
     dbitflip,
     hold,
     one_bit_mean,
@@ -155,6 +157,44 @@ def test_ranges_for_mean_squares_are_those_of_chi_square() -> None:
     low, high = bounds.mean_square(2.0, 30)
     assert stats.chi2.cdf(30 * low / 2, 30) == pytest.approx(5e-7)
     assert stats.chi2.sf(30 * high / 2, 30) == pytest.approx(5e-7)
+
+
+def test_ranges_for_squares_of_whole_numbers_are_exact() -> None:
+    """Against a convolution term by term, and the binomial law of a coin that is 0 or 1."""
+    draws, law = 40, np.array([0.5, 0.3, 0.2])
+    whole = np.ones(1)
+    for _ in range(draws):
+        whole = np.convolve(whole, [0.5, 0.3, 0, 0, 0.2])
+    low, high = bounds.mean_square_of_whole_numbers(law, draws)
+    assert whole[: round(low * draws)].sum() <= 5e-7 < whole[: round(low * draws) + 1].sum()
+    assert whole[round(high * draws) :].sum() <= 5e-7 < whole[round(high * draws) - 2 :].sum()
+    low, high = bounds.mean_square_of_whole_numbers(np.array([0.7, 0.3]), 500)
+    assert (low, high) == pytest.approx(bounds.share(500, 0.3), abs=1.01 / 500)
+
+
+@pytest.mark.parametrize("epsilon", central_noise.Setting().epsilons)
+def test_central_and_local_noise_have_the_epsilon_that_is_compared(epsilon: float) -> None:
+    """One report, and one release of the count: neither tells more than this, and hardly less."""
+    asked = central_noise.metric(epsilon)
+    assert 0.999 * epsilon <= float(asked.epsilon_one_report) <= epsilon
+    laplace = central_noise.count_noise(central_noise.LAPLACE, epsilon)
+    assert laplace.loss(1).epsilon(1e-12) == pytest.approx(epsilon)
+    gaussian = central_noise.count_noise(central_noise.GAUSSIAN, epsilon)
+    assert 0.98 * epsilon <= gaussian.loss(1).epsilon(central_noise.DELTA) <= epsilon
+    for noise in (laplace, gaussian):
+        law = central_noise.law(noise)
+        assert law @ np.arange(len(law)) ** 2 == pytest.approx(noise.variance, rel=1e-6)
+
+
+def test_a_curator_whose_noise_grows_with_the_crowd_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted defect: noise twice as wide as it should be."""
+    right = central_noise.count_noise
+    widened = {how: CountNoise("laplace", 2 * right(how, 1).width) for how in (central_noise.LAPLACE,)}
+    predicted = central_noise.predict(central_noise.EXPERIMENT.quick)
+    monkeypatch.setattr(central_noise, "count_noise", lambda how, epsilon: widened.get(how) or right(how, epsilon))
+    found = central_noise.run(central_noise.EXPERIMENT.quick, np.random.default_rng(SEED), lambda done: None).figures
+    key = f"{central_noise.LAPLACE} 1"
+    assert found[key] > predicted[key].high
 
 
 def test_rounding_by_a_uniform_alpha_goes_up_with_the_chance_that_the_mean_assumes() -> None:

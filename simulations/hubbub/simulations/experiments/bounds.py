@@ -48,6 +48,20 @@ def mean_square(expected: float, degrees: float, at_most: float | None = None) -
     return expected * low, highest * high
 
 
+def mean_square_of_whole_numbers(law: Array, draws: int) -> Between:
+    """The mean of so many squared draws, of 0, 1, 2, ... with these probabilities. Exact: their laws are convolved."""
+    squares = np.zeros((len(law) - 1) ** 2 + 1)
+    squares[np.arange(len(law)) ** 2] = law
+    values = np.arange(len(squares))
+    expected = float(squares @ values)
+    spread = sqrt(float(squares @ values**2) - expected**2)
+    # What lies beyond wraps around; sixteen deviations of the sum, and the largest square, are more than enough.
+    size = 1 << int(draws * expected + 16 * spread * sqrt(draws) + len(squares)).bit_length()
+    whole = np.cumsum(np.maximum(np.fft.irfft(np.fft.rfft(squares, size) ** draws, size), 0))
+    low, high = (int(np.searchsorted(whole, at)) for at in (FALSE_ALARM / 2, 1 - FALSE_ALARM / 2))
+    return low / draws, (high + 1) / draws
+
+
 def mean(expected: float, variance: float, at_most: float | None = None) -> Between:
     """A mean of many draws whose expectation is `expected` (or up to `at_most`): normal, with this variance."""
     reach = float(stats.norm.isf(FALSE_ALARM / 2)) * sqrt(variance)

@@ -17,6 +17,7 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.simulations.experiments.experiment import CheckedPrediction, Experiment, ExperimentResult
 from hubbub.simulations.experiments.studies import (
     averaging,
+    central_noise,
     dbitflip,
     hold,
     one_bit_mean,
@@ -38,6 +39,7 @@ EXPERIMENTS: tuple[Experiment, ...] = tuple(
         one_bit_mean,
         dbitflip,
         range_queries,
+        central_noise,
         averaging,
         hold,
         tracking,
