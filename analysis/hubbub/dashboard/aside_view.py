@@ -11,7 +11,8 @@ from hubbub.analysis.render.text import percent
 from hubbub.analysis.result import Decoding
 from hubbub.dashboard.figures import Figure, epsilon_figure
 from hubbub.dashboard.query import View
-from hubbub.dashboard.sentences import several, with_unit
+from hubbub.dashboard.reader_view import Readers, readers
+from hubbub.dashboard.sentences import Fact, several, with_unit
 from hubbub.dashboard.snapshot import Snapshot, Terms
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.label import unprotected_of, words_of
@@ -26,14 +27,6 @@ DOWNLOADS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """A line of a list: what, and how much or how."""
-
-    name: str
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
 class Download:
     address: str
     words: str
@@ -41,12 +34,14 @@ class Download:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Privacy:
-    """`figures` are epsilons, `details` sentences, `unprotected` what nothing here protects."""
+    """`figures` are epsilons, `details` sentences, `unprotected` what nothing here protects; `readers` is about those
+    who see published figures alone."""
 
     figures: tuple[Fact, ...]
     chart: Figure | None
     details: tuple[Fact, ...]
     unprotected: tuple[str, ...]
+    readers: Readers
 
 
 def downloads(name: str, view: View, *, is_drawable: bool) -> tuple[Download, ...]:
@@ -58,7 +53,7 @@ def downloads(name: str, view: View, *, is_drawable: bool) -> tuple[Download, ..
     )
 
 
-def privacy(definition: Definition, terms: Terms | None) -> Privacy:
+def privacy(definition: Definition, terms: Terms | None, snapshot: Snapshot) -> Privacy:
     """Every number is derived from the definition that the tally carries, rounded up."""
     words = words_of(definition)
     figures = [
@@ -79,6 +74,7 @@ def privacy(definition: Definition, terms: Terms | None) -> Privacy:
         chart=epsilon_figure(definition) if definition.every != "once" else None,
         details=tuple(details),
         unprotected=tuple(unprotected_of(definition)),
+        readers=readers(definition, terms, snapshot),
     )
 
 

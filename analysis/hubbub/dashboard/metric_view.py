@@ -11,12 +11,12 @@ from hubbub.analysis.options import CORRECTIONS, ESTIMANDS
 from hubbub.analysis.render.text import remarks
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.dashboard import aside_view, tables
-from hubbub.dashboard.aside_view import Download, Fact, Privacy
+from hubbub.dashboard.aside_view import Download, Privacy
 from hubbub.dashboard.figures import Figure, decoding_figure
 from hubbub.dashboard.metric_inputs import MetricInputs
 from hubbub.dashboard.query import CONFIDENCES, Select
 from hubbub.dashboard.row_choice import table_rows
-from hubbub.dashboard.sentences import epochs_in_words, headline, several, withheld_in_words
+from hubbub.dashboard.sentences import Fact, epochs_in_words, headline, several, withheld_in_words
 from hubbub.dashboard.series_view import ComparisonView, SeriesView, comparison_view, series_view
 from hubbub.dashboard.tables import Table
 
@@ -99,7 +99,7 @@ def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
         downloads=aside_view.downloads(inputs.name, inputs.view, is_drawable=figure is not None)
         if decoding is not None
         else (),
-        privacy=aside_view.privacy(definition, terms),
+        privacy=aside_view.privacy(definition, terms, inputs.snapshot),
         diagnostics=aside_view.diagnostics(decoding, inputs.snapshot) if decoding is not None else (),
     )
 

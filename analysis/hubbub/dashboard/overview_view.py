@@ -11,12 +11,12 @@ import numpy as np
 from hubbub.analysis.render.text import percent
 from hubbub.analysis.result import NUMBER, Decoding
 from hubbub.dashboard import tables
-from hubbub.dashboard.aside_view import Fact
 from hubbub.dashboard.decode_jobs import Decoded
 from hubbub.dashboard.figures import Drawing, Scale, draw
 from hubbub.dashboard.health import Health
 from hubbub.dashboard.row_choice import card_rows
 from hubbub.dashboard.sentences import (
+    Fact,
     cell,
     headline,
     periods_in_words,

@@ -15,6 +15,14 @@ PERIODS = {"once": "month", "day": "day", "week": "week", "month": "month"}
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """A line of a list: what, and how much or how."""
+
+    name: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Headline:
     """One figure, what it is, and the whole in a sentence. `certain` is false where noise is all there is."""
 
