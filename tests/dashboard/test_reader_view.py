@@ -82,3 +82,9 @@ def test_figures_of_an_earlier_definition_are_not_passed_over_in_silence() -> No
     alone = readers(metric, None, snapshot_of([tally(metric, 4000)]))
     assert both.said == alone.said
     assert both.conditions == (*alone.conditions, "Figures of earlier definitions of this metric tell more.")
+
+
+def test_a_crowd_of_billions_has_a_smaller_chance_of_error() -> None:
+    metric = flag(1, 2)
+    (counted, _) = readers(metric, None, snapshot_of([tally(metric, 3_000_000_000)])).conditions
+    assert counted.endswith("but for a chance of 3.33333e-11.")

@@ -36,7 +36,8 @@ def readers(definition: Definition, terms: Terms | None, snapshot: Snapshot) -> 
     installs = sorted(_rounded_down(number) for number in reports if number > 0)
     if not installs:
         return Readers(why_not="No statement: no report has been counted yet.")
-    bound = _bound(definition, tuple(sorted(Counter(installs).items())))
+    delta = min(DELTA, 0.1 / installs[-1])  # a chance of one install in all of them would be no promise
+    bound = _bound(definition, tuple(sorted(Counter(installs).items())), delta)
     if bound is None:
         return Readers(
             why_not="No statement: a single message is as clear as the kept answer behind it, so other people's "
@@ -48,7 +49,7 @@ def readers(definition: Definition, terms: Terms | None, snapshot: Snapshot) -> 
     some = f"{installs[0]:,}" if installs[0] == installs[-1] else f"{installs[0]:,} to {installs[-1]:,}"
     conditions = [
         f"Counted on: {several(len(installs), period)} of {some} installs, as many as reported, rounded down; the "
-        f"figures of a {period} published once, when no more reports arrive; but for a chance of {DELTA:g}.",
+        f"figures of a {period} published once, when no more reports arrive; but for a chance of {delta:g}.",
         "Broken if the collector shows anybody single messages or counts by group. That an install took part is not "
         "hidden.",
     ]
@@ -88,5 +89,5 @@ def _rounded_down(number: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def _bound(definition: Definition, crowds: tuple[tuple[int, int], ...]) -> ReaderBound | None:
-    return reader_bound(definition, dict(crowds), DELTA)
+def _bound(definition: Definition, crowds: tuple[tuple[int, int], ...], delta: float) -> ReaderBound | None:
+    return reader_bound(definition, dict(crowds), delta)
