@@ -96,6 +96,7 @@ class Session:
             for folder in (".", "tallies", "released", "eu", "us"):
                 _copy(tally, self.cwd / folder / tally.name)
         _copy(EXAMPLES / "homepages.txt", self.cwd / "domains.txt")
+        _copy(EXAMPLES / "homepages.txt", self.cwd / "domains" / "1.txt")
         for folder in ("docs", "tools", "tests/vectors"):
             shutil.copytree(ROOT / folder, self.cwd / folder, ignore=shutil.ignore_patterns("__pycache__"))
         for name, text in FILES.items():
