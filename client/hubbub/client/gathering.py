@@ -31,21 +31,17 @@ def combined(metric: Definition, before: Any, value: Any) -> Any:
 
 def gather(db: sqlite3.Connection, metric: Definition, epoch: int, value: Any) -> None:
     """One more record of this epoch. `Definition.check` has let it pass."""
-    query = "SELECT value FROM gathered WHERE metric_hash = ? AND epoch = ?"
-    before = db.execute(query, (metric.metric_hash, epoch)).fetchone()
-    if before is not None:
-        value = combined(metric, _read(metric, before[0]), value)
+    before = _kept(db, metric, epoch)
+    if before is not ABSENT:
+        value = combined(metric, before, value)
     row = (metric.metric_hash, epoch, metric.every, _written(metric, value))
     db.execute("INSERT OR REPLACE INTO gathered VALUES (?, ?, ?, ?)", row)
 
 
 def answer_of(db: sqlite3.Connection, metric: Definition, epoch: int) -> Any:
     """What all records of this epoch come to. Nothing added is a sum of 0; otherwise nothing is `ABSENT`."""
-    query = "SELECT value FROM gathered WHERE metric_hash = ? AND epoch = ?"
-    row = db.execute(query, (metric.metric_hash, epoch)).fetchone()
-    if row is None:
-        return Fraction(0) if metric.accumulate == "sum" else ABSENT
-    return _read(metric, row[0])
+    kept = _kept(db, metric, epoch)
+    return Fraction(0) if kept is ABSENT and metric.accumulate == "sum" else kept
 
 
 def in_words(text: str) -> str:
@@ -63,6 +59,10 @@ def _written(metric: Definition, value: Any) -> str:
     return json.dumps(value if isinstance(value, str) else bool(value))
 
 
-def _read(metric: Definition, text: str) -> Any:
-    kept = json.loads(text)
+def _kept(db: sqlite3.Connection, metric: Definition, epoch: int) -> Any:
+    query = "SELECT value FROM gathered WHERE metric_hash = ? AND epoch = ?"
+    row = db.execute(query, (metric.metric_hash, epoch)).fetchone()
+    if row is None:
+        return ABSENT
+    kept = json.loads(row[0])
     return Fraction(kept["number"]) if metric.shape.is_number else kept

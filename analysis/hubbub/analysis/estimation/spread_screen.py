@@ -242,6 +242,6 @@ class _Judging:
 
 
 def power_of_two(at_most: float) -> float:
-    """The largest power of two that is at most so much."""
+    """The largest power of two that is not above this number."""
     mantissa, exponent = frexp(at_most)
     return ldexp(0.5, exponent) if mantissa else at_most
