@@ -29,7 +29,7 @@ INSISTENCE = 2.0
 MAX_OPEN = 64
 """Connections that one process keeps open; each needs three files. Simulations have thousands of clients."""
 
-SCHEMA = 3
+SCHEMA = 4
 FILE = "state.db"
 
 _TABLES = """
@@ -41,7 +41,9 @@ CREATE TABLE memos (
 CREATE TABLE ledger (
     metric_hash TEXT PRIMARY KEY, slots INTEGER NOT NULL, micro_epsilon INTEGER NOT NULL, asked_in INTEGER
 ) WITHOUT ROWID;
-CREATE TABLE epochs (every TEXT, epoch INTEGER, sealed INTEGER NOT NULL, PRIMARY KEY (every, epoch)) WITHOUT ROWID;
+CREATE TABLE epochs (
+    every TEXT, epoch INTEGER, sealed INTEGER NOT NULL, segment TEXT NOT NULL, PRIMARY KEY (every, epoch)
+) WITHOUT ROWID;
 CREATE TABLE reports (
     metric_hash TEXT, epoch INTEGER, every TEXT NOT NULL, cohort INTEGER NOT NULL, bits BLOB NOT NULL,
     PRIMARY KEY (metric_hash, epoch)
