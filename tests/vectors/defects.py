@@ -141,6 +141,13 @@ BAD_SUBSETS = {
 }
 
 
+BAD_SETS = {
+    "more items a report than there are": lambda metric: metric["shape"].update(items_per_report=6),
+    "an item twice": lambda metric: metric["shape"].update(items=["a", "b", "a"]),
+    "a set whose first record counts": lambda metric: metric.pop("accumulate"),
+}
+
+
 def bad_tallies():
     rows = []
 
@@ -177,9 +184,8 @@ def bad_tallies():
     redefined("edges as numbers", lambda metric: metric["shape"].update(edges=[-5, 0, 1, 10, 100]))
     redefined("an edge not in lowest terms", lambda metric: metric["shape"]["edges"].__setitem__(2, "2/4"))
     redefined("more buckets a report than there are", lambda metric: metric["shape"].update(buckets_per_report=5))
-    redefined("more items a report than there are", lambda m: m["shape"].update(items_per_report=6), "set")
-    redefined("an item twice", lambda m: m["shape"].update(items=["a", "b", "a"]), "set")
-    redefined("a set whose first record counts", lambda m: m.pop("accumulate"), "set")
+    for about, edit in BAD_SETS.items():
+        redefined(about, edit, "set")
     redefined("a channel that gives certainty", lambda metric: metric["permanent"].update(when_one="1"))
     redefined("a channel not in steps of 2^-24", lambda metric: metric["permanent"].update(when_one="2/3"))
     redefined("a channel the wrong way round", lambda metric: metric["permanent"].update(when_one="1/1024"))

@@ -85,7 +85,7 @@ class Kind(Generic[S]):
     plan_remarks: Callable[[Sketch[S]], list[str]] = lambda sketch: []
     goal: Goal = Goal()
     released: Callable[[Decoding], Sequence[int]] | None = None
-    """The rows of a result whose errors allow for noise on counts, so that they can be published; None: not yet any."""
+    """The rows of a result that can be published, because their errors allow for noise on counts; None: none."""
     has_shares: bool = True
     """Whether its rows are shares, so that those among the installs that answered can be asked for."""
     has_ranges: bool = False
