@@ -9,7 +9,7 @@ well. What is left to compare is one report among so many coins. Nothing is assu
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 
 from hubbub.analysis.accounting.privacy_loss import PrivacyLoss
 from hubbub.analysis.arrays import Array, Index
@@ -51,15 +51,15 @@ def fewest(installs: int, groups: int, chance: float) -> int:
     """At least so many others are in one install's group, but for this chance: groups are drawn once, for life."""
     if groups == 1:
         return installs - 1
-    return max(0, int(stats.binom.ppf(chance, installs - 1, 1 / groups)) - 1)
+    return max(0, int(scipy.stats.binom.ppf(chance, installs - 1, 1 / groups)) - 1)
 
 
 def _bands(others: int, blanket: float, most: int) -> list[tuple[int, float]]:
     """The law of how many coins there are, in bands; each stands at its lower end, for fewer coins hide less."""
-    low = int(stats.binom.ppf(_TAIL, others, blanket)) if others else 0
-    high = int(stats.binom.isf(_TAIL, others, blanket)) if others else 0
+    low = int(scipy.stats.binom.ppf(_TAIL, others, blanket)) if others else 0
+    high = int(scipy.stats.binom.isf(_TAIL, others, blanket)) if others else 0
     edges = np.unique(np.linspace(low, high + 1, min(most, high + 1 - low) + 1).astype(np.int64))
-    ends = stats.binom.cdf(edges - 1, others, blanket)
+    ends = scipy.stats.binom.cdf(edges - 1, others, blanket)
     weights = np.diff(ends)
     weights[-1] += 1 - ends[-1]
     bands = list(zip(edges[:-1].tolist(), weights.tolist(), strict=True))
@@ -69,7 +69,7 @@ def _bands(others: int, blanket: float, most: int) -> list[tuple[int, float]]:
 def _bit_laws(high: float, low: float, odds: float, coins: int) -> tuple[Array, Array]:
     """The count of ones among the coins, with one bit that is 1 with probability `high`, or `low`."""
     ones = _support(coins, odds)
-    law = stats.binom.pmf(ones, coins, odds)
+    law = scipy.stats.binom.pmf(ones, coins, odds)
     padded, shifted = np.append(law, 0.0), np.insert(law, 0, 0.0)
     return (1 - high) * padded + high * shifted, (1 - low) * padded + low * shifted
 
@@ -79,10 +79,10 @@ def _kary_laws(truth: float, other: float, categories: int, coins: int) -> tuple
     probability `truth`, or in the other; anywhere else as likely either way."""
     a = _support(coins, 1 / categories)
     size = len(a) + 1
-    first = stats.binom.pmf(a, coins, 1 / categories)
+    first = scipy.stats.binom.pmf(a, coins, 1 / categories)
     rest = coins - a
     b = np.arange(int(a[0]), int(a[-1]) + 1)
-    second = stats.binom.pmf(b[None, :], rest[:, None], 1 / (categories - 1))
+    second = scipy.stats.binom.pmf(b[None, :], rest[:, None], 1 / (categories - 1))
     law = np.zeros((size, size))
     law[:-1, :-1] = first[:, None] * second
     in_first, in_second = np.roll(law, 1, axis=0), np.roll(law, 1, axis=1)
@@ -93,8 +93,8 @@ def _kary_laws(truth: float, other: float, categories: int, coins: int) -> tuple
 
 
 def _support(coins: int, odds: float) -> Index:
-    low = max(0, int(stats.binom.ppf(_TAIL, coins, odds)) - 1) if coins else 0
-    high = min(coins, int(stats.binom.isf(_TAIL, coins, odds)) + 1) if coins else 0
+    low = max(0, int(scipy.stats.binom.ppf(_TAIL, coins, odds)) - 1) if coins else 0
+    high = min(coins, int(scipy.stats.binom.isf(_TAIL, coins, odds)) + 1) if coins else 0
     return np.arange(low, high + 1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy.special import chdtrc
 
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.cells import Cohort
@@ -41,7 +41,7 @@ def of_shares(cohorts: Sequence[Cohort], found: Shares) -> Array:
         squares = (np.concatenate([cohort.shares for cohort in cohorts]) - fitted) ** 2 / variance
     total = np.bincount(found.cohort[shared], squares[shared], len(cohorts))
     degrees = np.bincount(found.cohort[shared], minlength=len(cohorts))
-    return np.where(degrees > 0, np.asarray(stats.chi2.sf(total, np.maximum(degrees, 1))), np.nan)
+    return np.where(degrees > 0, np.asarray(chdtrc(np.maximum(degrees, 1), total)), np.nan)
 
 
 def of_levels(levels: Levels, leaves: Array, guess: Array) -> Array:
@@ -61,7 +61,7 @@ def of_levels(levels: Levels, leaves: Array, guess: Array) -> Array:
         mean, spread = float(np.sum(count * left)), float(np.sum(count * left**2))
         if mean > 1e-6:
             squares = float(np.sum((level.shares - fitted) ** 2 / variance))
-            p_values[place] = float(stats.chi2.sf(squares * mean / spread, mean**2 / spread))
+            p_values[place] = float(chdtrc(mean**2 / spread, squares * mean / spread))
     return p_values
 
 
@@ -75,6 +75,6 @@ def of_strings(design: Design, found: StringEstimates) -> Array:
     p_values = []
     for block in design.blocks:
         counted = np.count_nonzero(block.rows(weights.cells), axis=1)
-        tail = np.asarray(stats.chi2.sf(block.rows(squares).sum(axis=1), np.maximum(counted, 1)))
+        tail = np.asarray(chdtrc(np.maximum(counted, 1), block.rows(squares).sum(axis=1)))
         p_values.append(np.where(counted > 0, tail, np.nan))
     return np.concatenate(p_values)
