@@ -17,7 +17,7 @@ from hubbub.analysis.options import DEFAULTS
 from hubbub.analysis.publishing.count_noise import CountNoise
 from hubbub.analysis.publishing.discrete_noise import NoiseSource
 from hubbub.analysis.publishing.ledger import Budget, open_ledger
-from hubbub.analysis.publishing.release import publish, release
+from hubbub.analysis.publishing.release import News, news, publish, release
 from hubbub.analysis.publishing.released_file import document, read, to_csv, to_json, verify
 from hubbub.analysis.publishing.released_page import to_html
 from hubbub.command.main import main
@@ -280,6 +280,65 @@ def test_values_are_harmless_in_a_page_and_in_a_spreadsheet() -> None:
     assert verify(page) == []
 
 
+# --- week after week ----------------------------------------------------------------------------------------------
+
+
+def _weeks(*epochs: int, installs: int = 3000, seed: int = 18) -> Tally:
+    return tally_of(CASES["flag"][0], [installs, installs // 2], np.random.default_rng(seed), epochs=epochs)
+
+
+def test_a_folder_of_all_weeks_publishes_the_new_one_and_names_the_others(tmp_path: Path) -> None:
+    both = _weeks(2960, 2961)
+    first = Tally(both.metric, {2960: both.epochs[2960]})
+    with open_ledger(tmp_path / "ledger", Budget(epsilon=9, delta=1e-6)) as ledger:
+        assert news([first], NOISE, ledger) == News(tallies=[first], left_out=[])
+        release([first], NOISE, ledger, np.random.default_rng(0).bytes, DEFAULTS)
+        found = news([both], NOISE, ledger)
+        assert found.left_out == ["2026-W39 of asked was published before"]
+        (new,) = found.tallies
+        assert list(new.epochs) == [2961]
+        release([new], CountNoise.parse("laplace:0.1"), ledger, np.random.default_rng(0).bytes, DEFAULTS)
+        with pytest.raises(
+            Invalid, match=r"W39 of asked was published before, with gaussian:40\n(.|\n)*nothing is new"
+        ):
+            news([both], CountNoise.parse("laplace:0.1"), ledger)
+        grown = both + _weeks(2960, installs=30, seed=19)
+        with pytest.raises(Invalid, match=r"W39 of asked was published before and has grown since \(--again"):
+            news([grown], NOISE, ledger)
+        (again,) = news([grown], NOISE, ledger, again=True).tallies
+        assert list(again.epochs) == [2960]
+
+
+def test_tallies_of_another_collector_or_of_a_store_that_went_back_are_refused(tmp_path: Path) -> None:
+    before = _weeks(2960)
+    after = before + _weeks(2960, installs=300, seed=19)
+    with open_ledger(tmp_path / "ledger", Budget(epsilon=9, delta=1e-6)) as ledger:
+        release([after], NOISE, ledger, np.random.default_rng(0).bytes, DEFAULTS)
+        spent = ledger.spent
+        restored = Tally(before.metric, {**before.epochs, 2961: before.epochs[2960]})
+        with pytest.raises(Invalid, match="must not have gone back, as those of a restored backup have: 2026-W39"):
+            news([restored], NOISE, ledger, same_collector=True)
+        elsewhere = _weeks(2960, 2961, installs=3400, seed=20)
+        with pytest.raises(Invalid, match="and counts that cannot have grown from those"):
+            news([elsewhere], NOISE, ledger)
+        alone = Tally(before.metric, {2961: before.epochs[2960]})
+        with pytest.raises(Invalid, match="nothing shows it: also give a tally that has an epoch published before"):
+            news([alone], NOISE, ledger)
+        assert news([alone], NOISE, ledger, same_collector=True).tallies == [alone]
+        assert ledger.spent == spent
+
+
+@pytest.mark.parametrize("delta", ["1/4500", "1e-3", "0.5"])
+def test_a_delta_that_one_install_could_fall_into_is_refused_before_anything_is_charged(
+    tmp_path: Path, delta: str
+) -> None:
+    with open_ledger(tmp_path / "ledger", Budget(epsilon=9, delta=float(Fraction(delta)))) as ledger:
+        with pytest.raises(Invalid, match="the budget's delta must be below 1/4500, or everything about one of the"):
+            release([_weeks(2960)], NOISE, ledger, np.random.default_rng(0).bytes, DEFAULTS)
+        assert ledger.spent == 0
+    assert (tmp_path / "ledger").read_bytes() == b""
+
+
 # --- the command --------------------------------------------------------------------------------------------------
 
 
@@ -306,8 +365,12 @@ def test_a_release_and_its_check_as_people_call_them(tally_file: Path, tmp_path:
     changed = Path(outputs[0]).read_text(encoding="utf-8").replace("gaussian:20", "gaussian:90")
     Path(outputs[0]).write_text(changed, encoding="utf-8")
     assert main(["release", "--verify", outputs[0]]) == 1
-    assert main(["release", str(tally_file), *out]) == 2
-    assert "2026-W39 of asked was published before" in capsys.readouterr().err
+    renamed = str(tally_file.rename(tmp_path / "another-name.json"))
+    for tally, more in ((renamed, []), (renamed, ["--count-noise", "laplace:0.1"])):
+        assert main(["release", tally, *out, *more]) == 2
+        said = capsys.readouterr().err
+        assert f"2026-W39 of asked was published before{', with gaussian:20' if more else ''}" in said
+        assert "nothing is new" in said
     assert not list(tmp_path.glob("*.part"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from hubbub.analysis.commands.decode import add_candidates
 from hubbub.analysis.options import Options
 from hubbub.analysis.publishing.count_noise import CountNoise
 from hubbub.analysis.publishing.ledger import Budget, open_ledger
-from hubbub.analysis.publishing.release import release, require_outputs
+from hubbub.analysis.publishing.release import news, release, require_outputs
 from hubbub.analysis.publishing.released_file import document, to_csv, to_json, verify
 from hubbub.analysis.publishing.released_page import to_html
 from hubbub.protocol.invalid import Invalid, brief
@@ -53,6 +54,14 @@ def add_release(parser: ArgumentParser) -> None:
     )
     add_candidates(parser)
     parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    parser.add_argument(
+        "--again", action="store_true", help="also what was published before and has grown since; spends again"
+    )
+    parser.add_argument(
+        "--same-collector",
+        action="store_true",
+        help="the ledger is of these tallies' collector, though none of its published counts are kept any more",
+    )
     parser.add_argument("--verify", metavar="FILE", help="whether a file's statements follow from what stands in it")
 
 
@@ -69,7 +78,10 @@ def run_release(arguments: Namespace) -> int:
     first = Path(arguments.tallies[0])
     path = Path(arguments.ledger) if arguments.ledger else (first if first.is_dir() else first.parent) / LEDGER
     with open_ledger(path, budget) as ledger:
-        published = release(tallies, noise, ledger, os.urandom, options, candidates)
+        new = news(tallies, noise, ledger, again=arguments.again, same_collector=arguments.same_collector)
+        for line in new.left_out:
+            print(f"{line}; left out", file=sys.stderr)
+        published = release(new.tallies, noise, ledger, os.urandom, options, candidates)
         facts = document(published, noise, ledger.budget, ledger.spent, arguments.confidence)
         left = ledger.budget.epsilon - ledger.spent
     for out in arguments.out:
