@@ -22,6 +22,7 @@ def metric(name: str, kind: str = "flag", every: str = "day", **keys: object) ->
         **({"edges": [0, 10, 100, 1000], "buckets_per_report": 2} if kind == "histogram" else {}),
         **({"low": 0, "high": 256, "num_leaves": 16, "branching": 4} if kind == "range" else {}),
         **({"choices": '["red", "green", "blue"]'} if kind == "choice" else {}),
+        **({"items": '["export", "macros", "vim_keys"]', "items_per_report": 2} if kind == "set" else {}),
         **keys,
     }
     return f"[metrics.{name}]\n" + "".join(f"{key} = {term}\n" for key, term in terms.items())

@@ -275,7 +275,7 @@ max_values = 1
             "[metrics.a] epsilon_one_report must be at most epsilon_permanent=2, got 3",
             "[metrics.a] max_values must be at least 1, got 0",
             "[metrics.a] hold must be in [1, 1000] epochs, got 0",
-            "[metrics.b] kind must be one of flag, choice, string, mean, histogram, range, got 'flog'; "
+            "[metrics.b] kind must be one of flag, choice, string, mean, histogram, range, set, got 'flog'; "
             "did you mean flag?",
             "[metrics.b] owner must be a text, got 3",
             "[metrics.b] every is missing",

@@ -55,6 +55,8 @@ def value_of(raw: Any) -> Any:
             return flag
         case {"text": text}:
             return text
+        case {"texts": texts}:
+            return texts
         case {"number": number}:
             return Fraction(number)
         case {"float": number}:

@@ -30,6 +30,7 @@ SHAPES = {
     "mean": {"low": "0", "high": "30", "absent": "0"},
     "histogram": {"edges": "[0, 1, 10, 100]", "buckets_per_report": "2"},
     "range": {"low": "0", "high": "60", "num_leaves": "256", "branching": "4"},
+    "set": {"items": '["a", "b", "c", "d"]', "items_per_report": "2"},
 }
 
 Changes = Mapping[str, str | None]

@@ -141,6 +141,13 @@ BAD_SUBSETS = {
 }
 
 
+BAD_SETS = {
+    "more items a report than there are": lambda metric: metric["shape"].update(items_per_report=6),
+    "an item twice": lambda metric: metric["shape"].update(items=["a", "b", "a"]),
+    "a set whose first record counts": lambda metric: metric.pop("accumulate"),
+}
+
+
 def bad_tallies():
     rows = []
 
@@ -177,6 +184,8 @@ def bad_tallies():
     redefined("edges as numbers", lambda metric: metric["shape"].update(edges=[-5, 0, 1, 10, 100]))
     redefined("an edge not in lowest terms", lambda metric: metric["shape"]["edges"].__setitem__(2, "2/4"))
     redefined("more buckets a report than there are", lambda metric: metric["shape"].update(buckets_per_report=5))
+    for about, edit in BAD_SETS.items():
+        redefined(about, edit, "set")
     redefined("a channel that gives certainty", lambda metric: metric["permanent"].update(when_one="1"))
     redefined("a channel not in steps of 2^-24", lambda metric: metric["permanent"].update(when_one="2/3"))
     redefined("a channel the wrong way round", lambda metric: metric["permanent"].update(when_one="1/1024"))
@@ -214,6 +223,8 @@ BAD_VALUES = [
     ("string", {"number": "1"}),
     ("string", {"utf16": "d800"}),
     ("string", {"utf16": "0061dc00"}),
+    *(("set", {"texts": texts}) for texts in (["Export"], ["export", ""], ["e\u0301"])),
+    ("set", {"number": "1"}),
     *((name, {"text": "12"}) for name in ("mean", "histogram", "range")),
     *((name, {"flag": True}) for name in ("mean", "histogram", "range")),
     *((name, {"float": value}) for name in ("mean", "histogram", "range") for value in ("nan", "inf", "-inf")),

@@ -272,7 +272,8 @@ class Client:
             self._recorder.unsaved["expired"] += 1
         else:
             metric.check(value)
-            self._shown[metric.name] = metric.shape.encode(value, 0).mask
+            before = self._shown.get(metric.name, 0) if metric.shape.kept_by_bit else 0
+            self._shown[metric.name] = before | metric.shape.encode(value, 0).mask
 
     def _begin(self) -> None:
         """Look and claim what is due, and let the timer go on; or have no part in it where nothing may be sent."""

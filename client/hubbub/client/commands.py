@@ -140,7 +140,7 @@ def _pending_in_words(message: Pending) -> Iterable[str]:
         when = _moment(message.not_before)
         yield f"{message.epoch} ({message.every}): one message of {len(message.body)} bytes, leaves from {when}"
     if message.segment:
-        yield f"  said as it is: {segment_in_words(message.segment)}"
+        yield f"  said as it is: {segment_in_words(message.segment.items())}"
     for report in message.reports:
         yield f"  {report['metric']:<24} cohort {report['cohort']:<5} bits {report['bits']}"
 

@@ -144,7 +144,7 @@ class State:
         with self._glance_lock, self._errors_in_words(sets_aside=False):
             if not exists(self.path):
                 raise Unusable(f"{self.path}: there is no such file")
-            db = _connect(self.path)
+            db = _plain_connection(self.path)
             try:
                 db.execute("PRAGMA query_only = ON")
                 yield db
@@ -305,8 +305,13 @@ class State:
         return Unusable(f"the state was corrupt ({said}) and is set aside as {aside}; nothing is sent")
 
 
+def _plain_connection(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+
+
 def _connect(path: str) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    """One that may write."""
+    db = _plain_connection(path)
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")

@@ -165,8 +165,9 @@ _ACCUMULATED = {
 
 def _meanwhile(metric: Metric) -> str:
     period = PERIOD[metric.every]
+    what = metric.shape.gathered_in_words or _ACCUMULATED[metric.accumulate]
     return (
-        f"The answer is {_ACCUMULATED[metric.accumulate]} in a {period}. Your device keeps it as it is, without noise, "
+        f"The answer is {what} in a {period}. Your device keeps it as it is, without noise, "
         f"in the app's files until the app next runs after that {period}; then it is deleted there."
     )
 
@@ -232,6 +233,11 @@ def _for_life(metric: Metric) -> str:
         )
     if metric.max_values == 1:
         return f"Your first answer is repeated for ever, whatever you change. All together: {lifetime}."
+    if metric.keeps_by_bit:
+        return (
+            "For each item at most two answers are ever given: one while it is used, one while it is not. All "
+            f"together: {lifetime} about what you answered. That an item's answer changed, and when, can be seen."
+        )
     return (
         f"At most {metric.max_values} different answers are ever given; then old ones are repeated. All together: "
         f"{lifetime} about what you answered. That your answer changed, and when, can be seen."

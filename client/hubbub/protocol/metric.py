@@ -223,10 +223,11 @@ class Metric(Definition, kw_only=True):
                 yield f'hold must be left out where every = "once", got {self.hold}'
         elif self.max_values < 1:
             yield f"max_values must be at least 1, got {self.max_values}"
-        elif self.hold is None and self.max_values > self.shape.num_masks:
+        elif self.hold is None and self.max_values > self.shape.most_slots:
+            has = "each item" if self.shape.kept_by_bit else f"a {self.kind} like this"
             yield (
-                f"max_values must be at most {self.shape.num_masks}, the number of different answers "
-                f"a {self.kind} like this has, got {self.max_values}"
+                f"max_values must be at most {self.shape.most_slots}, the number of different answers "
+                f"{has} has, got {self.max_values}"
             )
         elif self.max_values > 10_000:
             yield f"max_values must be at most 10000, got {self.max_values}"
@@ -246,6 +247,12 @@ class Metric(Definition, kw_only=True):
         """Whether the lifetime bound holds between any two histories, or only where both change at the same times.
         With one slot, the first answer is repeated whatever happens."""
         return self.hold is not None or self.max_values == 1
+
+    @property
+    def keeps_by_bit(self) -> bool:
+        """Whether each bit of an answer has memos of its own. With one slot, or one for each period, the whole answer
+        has one."""
+        return self.shape.kept_by_bit and self.hold is None and self.max_values > 1
 
     @property
     def epsilon_same_answer(self) -> Fraction:

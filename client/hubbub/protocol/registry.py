@@ -258,7 +258,9 @@ def _metric(name: str, keys: Mapping[str, Any]) -> Metric:
     values = read_fields(table, readers, required | _REQUIRED_TERMS, problems)
     parts = {"name": name, **_picked(values, _TERMS)}
     if kind and required <= set(values):
-        parts["shape"] = _built(shape_class(kind), _picked(values, shape_readers), problems)
+        parts["shape"] = _suited(_built(shape_class(kind), _picked(values, shape_readers), problems), values)
+        if parts["shape"] is not None:
+            parts.setdefault("accumulate", parts["shape"].accumulations[0])
     if set(table) & set(_NOISE) <= set(values):
         parts["noise"] = _noise(parts.get("shape"), _picked(values, _NOISE), parts.get("every") == "once", problems)
     found = {key: part for key, part in parts.items() if part is not None}
@@ -275,6 +277,14 @@ def _kind(raw: Any, problems: list[str]) -> str | None:
     hint = did_you_mean(raw, KINDS) if isinstance(raw, str) else ""
     problems.append(f"kind must be one of {', '.join(KINDS)}, got {got}{hint}")
     return None
+
+
+def _suited(shape: Shape | None, values: Mapping[str, Any]) -> Shape | None:
+    """With the best of what was left out, where the epsilon is given that decides it."""
+    epsilon = values.get("epsilon_one_report")
+    if shape is None or epsilon is None or not eps.SMALLEST <= epsilon <= eps.LARGEST:
+        return shape
+    return shape.suited(epsilon, values.keys())
 
 
 def _noise(shape: Shape | None, given: Mapping[str, Fraction], once: bool, problems: list[str]) -> Any:

@@ -7,7 +7,7 @@ totals are sums of counts. A segment is sent as it is, without noise: it must be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from math import prod
 
@@ -16,6 +16,9 @@ from hubbub.protocol.names import METRIC, is_metric
 
 OTHER = "other"
 """The value of every install whose own is not declared."""
+
+NOT_SAID = "not said"
+"""Where counts of a registry without a key lie beside those of one that has it."""
 
 MAX_COMBINATIONS = 64
 """Segments an app may have in all, `other` counted: each divides the crowd, and shows something of the install."""
@@ -49,9 +52,17 @@ def num_segments(declared: Declared) -> int:
     return prod(len(values) + 1 for values in declared.values())
 
 
-def in_words(segment: Segment | Mapping[str, str]) -> str:
+def segment_order(value: str) -> tuple[int, list[tuple[int, str]]]:
+    """Sorts values as people do: 2.9 before 2.10, and last those that stand for the rest."""
+    import re  # here, because no app sorts them
+
+    parts = re.split(r"([0-9]+)", value)
+    return (value == OTHER) + 2 * (value == NOT_SAID), [(int(p), "") if p.isdecimal() else (-1, p) for p in parts]
+
+
+def in_words(segment: Iterable[tuple[str, str]]) -> str:
     """`platform linux, release 2.1`."""
-    return ", ".join(f"{key} {value}" for key, value in dict(segment).items())
+    return ", ".join(f"{key} {value}" for key, value in sorted(segment))
 
 
 def broken_declaration(declared: Declared) -> Iterator[str]:

@@ -20,7 +20,7 @@ from hubbub.protocol.channel import PRECISION, UNITS, KaryChannel, SubsetChannel
 from hubbub.protocol.metric import Metric
 from hubbub.simulations.kinds.kind import NOWHERE, Index
 from hubbub.simulations.people.histories import Histories
-from hubbub.simulations.people.masks import CohortMasks, masks_by_cohort
+from hubbub.simulations.people.masks import CohortMasks, masks_by_cohort, parts_kept
 from hubbub.simulations.simulate.exact import Sampled, tally_from
 from hubbub.simulations.simulate.slots import Answered, answer_from_slots
 
@@ -43,21 +43,25 @@ def report_tally(
     words = np.random.Generator(np.random.SFC64(rng.integers(0, 2**63)))  # the fastest source of words numpy has
     reports, rows, stale = [], [], 0
     for masks in masks_by_cohort(metric, histories, rng):
-        width = metric.shape.width(masks.cohort)
-        totals = np.zeros(len(epochs), dtype=np.int64)
-        counts = np.zeros((len(epochs), width), dtype=np.int64)
-        for block in _blocks(masks, max(WORD, CELLS // (width * len(epochs)))):
-            answered = answer_from_slots(metric, block.keys, block.installs, epochs, rng)
-            stale += answered.stale
-            totals += (answered.slot != NOWHERE).sum(axis=0)
-            counts += _way(metric)(metric, block, answered, words)
+        columns = []
+        parts = parts_kept(metric, masks)
+        width = metric.shape.width(masks.cohort) // len(parts)
+        for part in parts:
+            totals = np.zeros(len(epochs), dtype=np.int64)
+            counts = np.zeros((len(epochs), width), dtype=np.int64)
+            for block in _blocks(part, max(WORD, CELLS // (width * len(epochs)))):
+                answered = answer_from_slots(metric, block.keys, block.installs, epochs, rng)
+                stale += answered.stale
+                totals += (answered.slot != NOWHERE).sum(axis=0)
+                counts += _way(metric)(metric, block, width, answered, words)
+            columns.append(counts)
         reports.append(totals)
-        rows.append(counts)
+        rows.append(np.concatenate(columns, axis=1))
         progress((masks.cohort + 1) / metric.shape.num_cohorts)
     return Sampled(tally_from(metric, epochs, reports, rows), stale)
 
 
-def _way(metric: Metric) -> Callable[[Metric, CohortMasks, Answered, np.random.Generator], Index]:
+def _way(metric: Metric) -> Callable[[Metric, CohortMasks, int, Answered, np.random.Generator], Index]:
     match metric.noise.permanent:
         case KaryChannel():
             return _categories
@@ -78,9 +82,8 @@ def _blocks(masks: CohortMasks, size: int) -> Iterator[CohortMasks]:
 # --- bits ---------------------------------------------------------------------------------------------------------
 
 
-def _bits(metric: Metric, block: CohortMasks, answered: Answered, rng: np.random.Generator) -> Index:
+def _bits(metric: Metric, block: CohortMasks, width: int, answered: Answered, rng: np.random.Generator) -> Index:
     """How many reports of each epoch have each bit."""
-    width = metric.shape.width(block.cohort)
     memos = [
         carry_words(_planes(block.where, held, width), metric.noise.permanent_units, rng)
         for held in answered.held.T
@@ -141,9 +144,8 @@ def _set_with(numerators: tuple[int, ...], like: Words, rng: np.random.Generator
 # --- categories ---------------------------------------------------------------------------------------------------
 
 
-def _categories(metric: Metric, block: CohortMasks, answered: Answered, rng: np.random.Generator) -> Index:
+def _categories(metric: Metric, block: CohortMasks, width: int, answered: Answered, rng: np.random.Generator) -> Index:
     """How many reports of each epoch name each category."""
-    width = metric.shape.width(block.cohort)
     drawn = answered.held != NOWHERE
     memos = np.full(answered.held.shape, NOWHERE)
     memos[drawn] = _carry_categories(block.where[answered.held[drawn], 0], width, metric.noise.permanent_units, rng)
@@ -166,7 +168,7 @@ def _carry_categories(sent: Index, width: int, units: Units, rng: np.random.Gene
 # --- subsets ------------------------------------------------------------------------------------------------------
 
 
-def _subsets(metric: Metric, block: CohortMasks, answered: Answered, rng: np.random.Generator) -> Index:
+def _subsets(metric: Metric, block: CohortMasks, width: int, answered: Answered, rng: np.random.Generator) -> Index:
     """How many reports of each epoch hold each category; a subset is reported as it was drawn."""
     channel = metric.noise.permanent
     assert isinstance(channel, SubsetChannel)
