@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from hubbub.analysis.options import DEFAULTS
 from hubbub.analysis.publishing.count_noise import CountNoise
 from hubbub.analysis.publishing.discrete_noise import NoiseSource
 from hubbub.analysis.publishing.ledger import Budget, open_ledger
+from hubbub.analysis.publishing.reader import reader_bound
 from hubbub.analysis.publishing.release import News, news, publish, release
 from hubbub.analysis.publishing.released_file import document, read, to_csv, to_json, verify
 from hubbub.analysis.publishing.released_page import to_html
@@ -267,6 +269,50 @@ def test_another_file_is_refused(text: str) -> None:
         verify(text)
 
 
+def _leaves(facts: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    if isinstance(facts, dict | list):
+        for key in list(facts) if isinstance(facts, dict) else range(len(facts)):
+            yield from _leaves(facts[key], (*path, key))
+
+
+def test_a_hostile_file_is_told_in_words_whatever_stands_in_it(
+    facts: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every field, and every object and list, in turn replaced by what nobody expects there, or missing."""
+    bounds: dict[object, object] = {}  # most files have the same crowds, whose bound need not be found again
+
+    def bound(metric: Definition, crowds: Mapping[int, int], delta: float) -> object:
+        key = metric, tuple(sorted(crowds.items())), delta
+        if key not in bounds:
+            bounds[key] = reader_bound(metric, crowds, delta)
+        return bounds[key]
+
+    monkeypatch.setattr("hubbub.analysis.publishing.released_file.reader_bound", bound)
+    strange = [None, True, -1, 0.5, 10**400, float("nan"), "", "1e999999999", "\u0662", [], {}, [[]], "x" * 10_000]
+    metric = {**facts, "metrics": [{**facts["metrics"][0], "figures": []}]}  # type: ignore[index]
+    tried = refused = 0
+    for path in list(_leaves(metric))[1:]:
+        for thing in [*strange, KeyError]:
+            tried += 1
+            changed = json.loads(json.dumps(metric))
+            place = changed
+            for key in path[:-1]:
+                place = place[key]
+            if thing is KeyError:
+                del place[path[-1]]
+            else:
+                place[path[-1]] = thing
+            try:
+                refused += bool(verify(json.dumps(changed)))
+            except Invalid:
+                refused += 1
+    assert refused == tried > 400
+    for text in ("[" * 100_000, '{"format": ' + "9" * 5000 + "}", '<html><script id="release">'):
+        with pytest.raises(Invalid, match="not a released file"):
+            verify(text)
+
+
 def test_values_are_harmless_in_a_page_and_in_a_spreadsheet() -> None:
     shape = Choice(choices=("</script><b>x", "=1+1", "c"), absent="c")
     metric = Definition(name="asked", every="week", shape=shape, noise=shape.best_noise(Fraction(1), Fraction(2)))
@@ -379,6 +425,17 @@ def test_a_release_and_its_check_as_people_call_them(tally_file: Path, tmp_path:
     [
         (["--budget", "0.1,1e-9"], "the budget of epsilon 0.1 at delta 1e-09 must not be exceeded: 0.000 is spent"),
         (["--budget", "3"], "--budget must be EPSILON,DELTA such as 3,1e-9, got '3'"),
+        (["--budget", "inf,1e-9"], "--budget must be EPSILON,DELTA such as 3,1e-9, got 'inf,1e-9'"),
+        (["--budget", "3,nan"], "--budget must be EPSILON,DELTA"),
+        (["--budget", "1_0,1e-9"], "--budget must be EPSILON,DELTA"),
+        (["--budget", "\u0663,1e-9"], "--budget must be EPSILON,DELTA"),
+        (["--budget", "3;1e-9"], "--budget must be EPSILON,DELTA"),
+        (["--budget", "3,1e-9,"], "--budget must be EPSILON,DELTA"),
+        (["--budget=-3,1e-9"], "--budget must be EPSILON,DELTA"),
+        (["--budget", "1e9,1e-9"], "the budget's epsilon must be above 0 and at most 100, beyond which it promises no"),
+        (["--budget", "3,1e-99"], "the budget of epsilon 3 at delta 1e-99 must not be exceeded"),
+        (["--budget", "3,1"], "the budget's delta must be above 0 and below 1, got 1"),
+        (["--budget", "3,4e-5"], "the budget's delta must be below 1/30000"),
         ([], "a new ledger needs a budget"),
         (["--budget", "3,1e-9", "--out", "figures.pdf"], "--out must end in .json, .csv or .html, got 'figures.pdf'"),
         (["--budget", "3,1e-9", "--out", "no/such/figures.csv"], "--out must be in a folder that is there"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import read_tallies
 
 LEDGER = "release.ledger"
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,12})?([eE]-?[0-9]{1,2})?")
 
 
 def add_release(parser: ArgumentParser) -> None:
@@ -102,11 +104,10 @@ def _candidates(given: Sequence[str], tallies: Sequence[Tally]) -> dict[str, lis
 
 
 def _budget(text: str) -> Budget:
-    try:
-        epsilon, delta = (float(part) for part in text.split(","))
-    except ValueError:
-        raise Invalid([f"--budget must be EPSILON,DELTA such as 3,1e-9, got {brief(text)}"]) from None
-    return Budget(epsilon=epsilon, delta=delta)
+    parts = text.split(",")
+    if len(parts) != 2 or not all(_NUMBER.fullmatch(part) for part in parts):
+        raise Invalid([f"--budget must be EPSILON,DELTA such as 3,1e-9, got {brief(text)}"])
+    return Budget(epsilon=float(parts[0]), delta=float(parts[1]))
 
 
 def _put(path: Path, facts: dict[str, Any]) -> None:

@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, reduce
 from hashlib import blake2b
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ FORMAT = "hubbub.ledger"
 VERSION = 2
 _DIGITS = 8
 _HEAD = ".head"
+_MOST_EPSILON = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,11 @@ class Budget:
 
     def __post_init__(self) -> None:
         problems = []
-        if not 0 < self.epsilon < inf:
-            problems.append(f"the budget's epsilon must be above 0, got {self.epsilon:g}")
+        if not 0 < self.epsilon <= _MOST_EPSILON:
+            problems.append(
+                f"the budget's epsilon must be above 0 and at most {_MOST_EPSILON}, beyond which it promises nothing, "
+                f"got {self.epsilon:g}"
+            )
         if not 0 < self.delta < 1:
             problems.append(f"the budget's delta must be above 0 and below 1, got {self.delta:g}")
         require(problems)
