@@ -250,7 +250,7 @@ def _many(path: Path, ledgers: int, monkeypatch: pytest.MonkeyPatch) -> tuple[in
 
 def test_no_crash_lets_more_be_published_than_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, crashes = _many(tmp_path / "ledger", 150, monkeypatch)
-    assert seen > 500
+    assert seen > 300
     assert crashes > 150
 
 
