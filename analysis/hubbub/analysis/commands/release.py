@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +15,7 @@ from hubbub.analysis.commands.decode import add_candidates
 from hubbub.analysis.options import Options
 from hubbub.analysis.publishing.count_noise import CountNoise
 from hubbub.analysis.publishing.ledger import Budget, open_ledger
-from hubbub.analysis.publishing.release import release, require_outputs
+from hubbub.analysis.publishing.release import news, release, require_outputs
 from hubbub.analysis.publishing.released_file import document, to_csv, to_json, verify
 from hubbub.analysis.publishing.released_page import to_html
 from hubbub.protocol.invalid import Invalid, brief
@@ -21,6 +23,7 @@ from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import read_tallies
 
 LEDGER = "release.ledger"
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,12})?([eE]-?[0-9]{1,2})?")
 
 
 def add_release(parser: ArgumentParser) -> None:
@@ -53,6 +56,14 @@ def add_release(parser: ArgumentParser) -> None:
     )
     add_candidates(parser)
     parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    parser.add_argument(
+        "--again", action="store_true", help="also what was published before and has grown since; spends again"
+    )
+    parser.add_argument(
+        "--same-collector",
+        action="store_true",
+        help="the ledger is of these tallies' collector, though none of its published counts are kept any more",
+    )
     parser.add_argument("--verify", metavar="FILE", help="whether a file's statements follow from what stands in it")
 
 
@@ -69,7 +80,10 @@ def run_release(arguments: Namespace) -> int:
     first = Path(arguments.tallies[0])
     path = Path(arguments.ledger) if arguments.ledger else (first if first.is_dir() else first.parent) / LEDGER
     with open_ledger(path, budget) as ledger:
-        published = release(tallies, noise, ledger, os.urandom, options, candidates)
+        new = news(tallies, noise, ledger, again=arguments.again, same_collector=arguments.same_collector)
+        for line in new.left_out:
+            print(f"{line}; left out", file=sys.stderr)
+        published = release(new.tallies, noise, ledger, os.urandom, options, candidates)
         facts = document(published, noise, ledger.budget, ledger.spent, arguments.confidence)
         left = ledger.budget.epsilon - ledger.spent
     for out in arguments.out:
@@ -90,11 +104,10 @@ def _candidates(given: Sequence[str], tallies: Sequence[Tally]) -> dict[str, lis
 
 
 def _budget(text: str) -> Budget:
-    try:
-        epsilon, delta = (float(part) for part in text.split(","))
-    except ValueError:
-        raise Invalid([f"--budget must be EPSILON,DELTA such as 3,1e-9, got {brief(text)}"]) from None
-    return Budget(epsilon=epsilon, delta=delta)
+    parts = text.split(",")
+    if len(parts) != 2 or not all(_NUMBER.fullmatch(part) for part in parts):
+        raise Invalid([f"--budget must be EPSILON,DELTA such as 3,1e-9, got {brief(text)}"])
+    return Budget(epsilon=float(parts[0]), delta=float(parts[1]))
 
 
 def _put(path: Path, facts: dict[str, Any]) -> None:

@@ -71,10 +71,42 @@ def release(
     """Charge the ledger, draw the noise, estimate. Raises `Invalid`, with nothing charged, for what cannot be
     published."""
     lists = candidates or {}
-    require(_problems(tallies, lists))
+    require(_problems(tallies, lists, ledger.budget.delta))
     ledger.charge([item for tally in tallies for item in items_of(tally, noise)])
     source = NoiseSource(random)
     return [publish(tally, noise, source, options, lists.get(tally.metric.name, ())) for tally in tallies]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """Of what was counted: that of which nothing was published yet, and what was left out, in words."""
+
+    tallies: list[Tally]
+    left_out: list[str]
+
+
+def news(
+    tallies: Sequence[Tally], noise: CountNoise, ledger: Ledger, *, again: bool = False, same_collector: bool = False
+) -> News:
+    """What a ledger has not seen: epochs that were never published, and with `again` those that have grown since. The
+    others are there to show that it is the ledger of these tallies' collector; `same_collector` says so where no
+    published epoch is left. Raises `Invalid` where it is another's, or there is nothing new."""
+    items = [(tally, item) for tally in tallies for item in items_of(tally, noise)]
+    require(ledger.strangers([item for _, item in items], vouched=same_collector))
+    fresh: dict[str, dict[int, Counts]] = {tally.metric.metric_hash: {} for tally in tallies if not tally.epochs}
+    left_out = []
+    for tally, item in items:
+        old = ledger.newest(item.key)
+        if old is None or (again and item.digest != old.digest):
+            fresh.setdefault(item.metric_hash, {})[item.epoch] = tally.epochs[item.epoch]
+        elif item.digest == old.digest:
+            left_out.append(f"{item} was published before" + (f", with {old.noise}" if old.noise != item.noise else ""))
+        else:
+            left_out.append(f"{item} was published before and has grown since (--again publishes it and spends again)")
+    if tallies and not fresh:
+        raise Invalid([*left_out, "nothing is new: publish those files again; another draw would spend again"])
+    metrics = {tally.metric.metric_hash: tally.metric for tally in tallies}
+    return News(tallies=[Tally(metrics[key], epochs) for key, epochs in fresh.items()], left_out=left_out)
 
 
 def items_of(tally: Tally, noise: CountNoise) -> list[Item]:
@@ -90,12 +122,13 @@ def items_of(tally: Tally, noise: CountNoise) -> list[Item]:
             digest=blake2b(repr((counts.num_reports, counts.bit_counts)).encode(), digest_size=16).hexdigest(),
             noise=str(noise),
             counts=counts_of_a_report(metric),
+            cells=tuple((n, *row) for n, row in zip(counts.num_reports, counts.bit_counts, strict=True)),
         )
         for epoch, counts in tally.epochs.items()
     ]
 
 
-def _problems(tallies: Sequence[Tally], candidates: Candidates) -> list[str]:
+def _problems(tallies: Sequence[Tally], candidates: Candidates, delta: float) -> list[str]:
     problems = [] if tallies else ["at least one tally must be given, got none"]
     for name, times in Counter(tally.metric.name for tally in tallies).items():
         if times > 1:
@@ -111,6 +144,12 @@ def _problems(tallies: Sequence[Tally], candidates: Candidates) -> list[str]:
             )
         if not tally.epochs:
             problems.append(f"{metric.name} must have at least one epoch, got none")
+        most = max((sum(counts.num_reports) for counts in tally.epochs.values()), default=0)
+        if most and delta >= 1 / most:
+            problems.append(
+                f"the budget's delta must be below 1/{most}, or everything about one of the installs that reported "
+                f"{metric.name} could be published by chance, got {delta:g}"
+            )
     return problems
 
 

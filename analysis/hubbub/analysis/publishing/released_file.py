@@ -9,8 +9,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from hashlib import blake2b
 from typing import Any
@@ -21,13 +22,15 @@ from hubbub.analysis.publishing.reader import ANY_HISTORIES, ReaderBound, reader
 from hubbub.analysis.publishing.release import PublishedMetric
 from hubbub.protocol.cadence import epoch_text, parse_epoch
 from hubbub.protocol.epsilon import show
-from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.invalid import Invalid, brief, require
 from hubbub.protocol.label import certainty
 from hubbub.protocol.metric import Definition
 
 FORMAT = "hubbub.release"
 VERSION = 1
 _OF_COUNTS = 0.1  # the part of delta that is set aside for crowds smaller than their noised number
+_DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_MOST_REPORTS = 10**12
 _COLUMNS = ("metric", "epochs", "value", "estimate", "std_error", "low", "high", "unit")
 
 
@@ -75,12 +78,30 @@ def verify(text: str) -> list[str]:
     if found.get("checksum") != _sealed(found)["checksum"]:
         problems.append("the checksum must be that of the rest of the file")
     try:
+        require(_broken(found))
         made = _statements(found)
-    except (KeyError, TypeError, AttributeError) as error:
-        return [*problems, f"a released file must have every field, got none or another for {error}"]
+    except Invalid as error:
+        return [*problems, *error.problems]
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        return [*problems, f"a released file must have every field, got none or another for {brief(str(error))}"]
     if found.get("statements") != made:
         problems.append("the statements must be those that follow from the file:\n" + "\n".join(made))
     return problems
+
+
+def _broken(facts: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with the numbers that statements rest on: a file may be anybody's."""
+    delta, every = facts["budget"]["delta"], facts["epsilon_all_releases"]
+    if not isinstance(delta, float) or not 0 < delta < 1:
+        yield f"the budget's delta must be above 0 and below 1, got {brief(delta)}"
+    if not isinstance(every, str) or not _DECIMAL.fullmatch(every):
+        yield f"epsilon_all_releases must be a decimal number, got {brief(every)}"
+    for one in facts["metrics"]:
+        for epoch, count in one["reports"].items():
+            if type(count) is not int or not 0 <= count <= _MOST_REPORTS:
+                yield f"reports of {brief(epoch)} must be a whole number from 0 to {_MOST_REPORTS}, got {brief(count)}"
+        if not one["reports"]:
+            yield "reports must have at least one epoch, got none"
 
 
 def read(text: str) -> dict[str, Any]:
@@ -90,7 +111,7 @@ def read(text: str) -> dict[str, Any]:
         text = rest.partition("</script>")[0]
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Invalid(["not a released file: give a .json or .html that `hubbub release` wrote"]) from None
     if not isinstance(found, dict) or (found.get("format"), found.get("version")) != (FORMAT, VERSION):
         raise Invalid([f"not a released file: format must be {FORMAT!r}, version {VERSION}"])
