@@ -19,7 +19,8 @@ from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tal
 
 def define(shape: Shape, one_report: str = "1", permanent: str = "3", noise: Noise | None = None) -> Definition:
     noise = noise or shape.best_noise(Fraction(one_report), Fraction(permanent))
-    return Definition(name="asked", every="week", shape=shape, noise=noise)
+    accumulate = shape.accumulations[0]
+    return Definition(name="asked", every="week", shape=shape, noise=noise, accumulate=accumulate)
 
 
 RAPPOR = rappor_noise(Fraction(1, 2), Fraction(1, 2), Fraction(3, 4))

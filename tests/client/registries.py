@@ -22,17 +22,18 @@ def metric(name: str, kind: str = "flag", every: str = "day", **keys: object) ->
         **({"edges": [0, 10, 100, 1000], "buckets_per_report": 2} if kind == "histogram" else {}),
         **({"low": 0, "high": 256, "num_leaves": 16, "branching": 4} if kind == "range" else {}),
         **({"choices": '["red", "green", "blue"]'} if kind == "choice" else {}),
+        **({"items": '["export", "macros", "vim_keys"]', "items_per_report": 2} if kind == "set" else {}),
         **keys,
     }
     return f"[metrics.{name}]\n" + "".join(f"{key} = {term}\n" for key, term in terms.items())
 
 
-def source(*metrics: str, lifetime: float = 60, app: str = "org.example.editor") -> str:
-    return head(app, lifetime) + "".join(metrics)
+def source(*metrics: str, lifetime: float = 60, app: str = "org.example.editor", segments: str = "") -> str:
+    return head(app, lifetime) + (f"[segments]\n{segments}\n" if segments else "") + "".join(metrics)
 
 
-def registry(*metrics: str, lifetime: float = 60, app: str = "org.example.editor") -> Registry:
-    return Registry.parse(source(*metrics, lifetime=lifetime, app=app))
+def registry(*metrics: str, lifetime: float = 60, app: str = "org.example.editor", segments: str = "") -> Registry:
+    return Registry.parse(source(*metrics, lifetime=lifetime, app=app, segments=segments))
 
 
 def clear_metric(name: str, kind: str = "flag", **keys: object) -> str:

@@ -128,6 +128,57 @@ def tuple_or_none(day: list[float] | None) -> tuple[float, ...] | None:
     return None if day is None else tuple(day)
 
 
+def set_of(keys: str, number: int = 2) -> Registry:
+    return registry(used=f'kind = "set"\nitems = ["a", "b", "c"]\nitems_per_report = {number}\n{keys}')
+
+
+def used(history: tuple[tuple[str, ...], ...], asked: str = "ab") -> tuple[tuple[bool, ...], ...]:
+    """What is asked about, epoch by epoch, for each item: this install has the first cohort."""
+    return tuple(tuple(item in day for day in history) for item in asked)
+
+
+SETS = [(), ("a",), ("b",), ("a", "b")]
+
+
+def test_of_a_set_each_item_is_bounded_by_its_part_and_all_by_slots_times_epsilon_permanent() -> None:
+    """Two of three items, two days. Histories in which each item changes at the same times stay under twice
+    epsilon_permanent, which is reached where both items change; where one of them is the same in both histories, and
+    where none changes, it is half of that: one part for each kept answer that differs."""
+    reg = set_of(CLEAR + "max_values = 2")
+    laws = {h: law_of([reg], as_epochs("used", h)) for h in histories(SETS, 2)}
+    part = bound(reg, "used", 1)  # of both items together
+
+    def together(one: tuple, other: tuple) -> bool:
+        return all(pattern(a) == pattern(b) for a, b in zip(used(one), used(other), strict=True))
+
+    assert worst_odds(laws, together) == part**2
+    assert worst_odds(laws, lambda a, b: together(a, b) and len(set(a)) == 1) == part
+    assert worst_odds(laws, lambda a, b: together(a, b) and used(a)[1] == used(b)[1]) == part
+    assert log_above(part**2) <= 2 * reg["used"].epsilon_permanent == reg["used"].epsilon_lifetime
+
+
+def test_of_a_set_only_the_items_asked_about_can_be_learnt_and_not_how_often_or_in_which_order() -> None:
+    reg = set_of(CLEAR + "max_values = 2")
+    days = [(["a", "b"], ["b", "a", "c", "a"]), (["a"], [("a", "c"), "a"]), ([], ["c"])]
+    for one, other in days:
+        plain, busy = ([{"used": day} if day else {}, {"used": ["b"]}] for day in (one, other))
+        assert law_of([reg], plain) == law_of([reg], busy)
+
+
+def test_of_a_set_reports_tell_less_than_the_memo_and_a_report_its_epsilon() -> None:
+    reg = set_of(NOISY + "max_values = 2")
+    laws = {h: law_of([reg], as_epochs("used", h)) for h in histories(SETS, 1)}
+    metric = reg["used"]
+    assert worst_odds(laws, any_two) == metric.noise.odds_after(1, metric.shape.flips)
+
+
+@pytest.mark.parametrize("keys", ["max_values = 1", "max_values = 2\nhold = 1"])
+def test_of_a_set_whose_whole_answer_is_kept_any_two_histories_stay_under_the_bound(keys: str) -> None:
+    reg = set_of(CLEAR + keys)
+    laws = {h: law_of([reg], as_epochs("used", h)) for h in histories(SETS[1:], 2)}
+    assert worst_odds(laws, any_two) == bound(reg, "used", reg["used"].max_values)
+
+
 def test_with_hold_an_answer_that_never_changes_is_bounded_by_the_lifetime_and_by_nothing_less() -> None:
     """Constant yes against constant no, three periods: epsilon_permanent is passed, the label's bound met."""
     reg = registry(theme=f'kind = "flag"\n{CLEAR}max_values = 3\nhold = 1')

@@ -78,6 +78,8 @@ REDEFINED = [
     ("histogram", {}, {"edges": "[0, 1, 10]"}, "edges 0, 1, 10, before 0, 1, 10, 100"),
     ("histogram", {}, {"buckets_per_report": "1"}, "buckets_per_report 1, before 2"),
     ("range", {}, {"branching": "16"}, "branching 16, before 4"),
+    ("set", {}, {"items": '["a", "b"]'}, "items a, b, before a, b, c, d"),
+    ("set", {}, {"items_per_report": None}, "items_per_report 1, before 2"),
     (
         "flag",
         {"epsilon_one_report": None, "epsilon_permanent": None, "prob_f": "0.5", "prob_p": "0.25", "prob_q": "0.75"},

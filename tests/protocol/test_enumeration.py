@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ from hubbub.client.respond import carry_bit, carry_bits, carry_category, draw_bi
 from hubbub.protocol.channel import PRECISION, UNIT, UNITS, BitChannel, KaryChannel, Noise, Units
 from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.epsilon import exp_below, log_above
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, Set, String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
 from hubbub.protocol.shape import Shape
@@ -50,6 +50,7 @@ class Claim:
     declared: tuple[Fraction, Fraction] | None
 
 
+ITEMS = ("a", "b", "c")
 SHAPES: dict[str, Shape] = {
     "flag": Flag(),
     "choice of 2": Choice(choices=("a", "b"), absent="a"),
@@ -65,6 +66,9 @@ SHAPES: dict[str, Shape] = {
     "histogram of 2": Histogram(edges=(F(0), F(1), F(2), F(3)), buckets_per_report=2),
     "histogram of all": Histogram(edges=(F(0), F(1), F(2), F(3)), buckets_per_report=3),
     "range": Range(low=F(0), high=F(4), num_leaves=4, branching=2),
+    "set of 1": Set(items=ITEMS, items_per_report=1),
+    "set of 2": Set(items=ITEMS, items_per_report=2),
+    "set of all": Set(items=ITEMS, items_per_report=3),
 }
 # So many choices at so small an epsilon go as bits. Six bits are as wide as enumeration goes here.
 WIDE = Choice(choices=("a", "b", "c", "d", "e", "f"), absent="a")
@@ -86,7 +90,8 @@ def _claims() -> Iterator[tuple[str, Claim]]:
 
 
 def claim(shape: Shape, noise: Noise, declared: tuple[Fraction, Fraction] | None = None) -> Claim:
-    return Claim(Definition(name="metric", every="week", shape=shape, noise=noise), declared)
+    accumulate = shape.accumulations[0]
+    return Claim(Definition(name="metric", every="week", shape=shape, noise=noise, accumulate=accumulate), declared)
 
 
 CLAIMS = dict(_claims())
@@ -104,6 +109,7 @@ def masks_of_an_install(shape: Shape, cohort: int) -> frozenset[int]:
         "flag": [True, False],
         "choice": list(getattr(shape, "choices", ())),
         "string": [str(i) for i in range(200)],
+        "set": [some for number in range(4) for some in combinations(ITEMS, number)],
     }.get(shape.kind, [F(i, 8) for i in range(-8, 8 * 31)])
     dithers = (0, 2**63, 2**64 - 1) if shape.kind == "mean" else (0,)
     return frozenset(shape.encode(value, cohort, dither).mask for value in [*values, ABSENT] for dither in dithers)
@@ -303,7 +309,9 @@ def test_a_stage_without_noise_passes_everything() -> None:
         assert draw_bits(metric, memo, 0, os.urandom) == memo
 
 
-@pytest.mark.parametrize("name", ["string", "string with 2 hashes", "histogram of 2", "flag", "choice of 4"])
+@pytest.mark.parametrize(
+    "name", ["string", "string with 2 hashes", "histogram of 2", "flag", "choice of 4", "set of 2"]
+)
 def test_random_bytes_reach_the_algebra_unspoilt(name: str) -> None:
     """Sampled, because it is the cutting of bytes that is tested. A bit that is set 5 % too often or seldom shows."""
     metric = CLAIMS[f"{name}, epsilons 1/2 31/10"].metric

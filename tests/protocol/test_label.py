@@ -119,6 +119,14 @@ def test_no_lifetime_epsilon_is_told_without_saying_of_what(kind: str, changes: 
         ("mean", {"low": "-0.5"}, "a number from -0.5 to 30, for its average", "One bit."),
         ("histogram", {}, "a number from 0 to 100, in 3 steps", "2 bits."),
         ("range", {}, "a number from 0 to 60, for its distribution", "4 to 256 bits."),
+        (
+            "set",
+            {},
+            "which of 4 items (a, b, c, d)",
+            "For 2 items of the 4, which chance has chosen for your device: yes or no. A yes is sent as yes in 62 of "
+            "100 messages; a no is sent as yes in 38 all the same.",
+        ),
+        ("set", {"items_per_report": "4"}, "which of 4 items (a, b, c, d)", "For every item: yes or no. A yes is sent"),
     ],
 )
 def test_what_is_asked_and_sent_is_told(kind: str, changes: dict[str, str], asked: str, sent: str) -> None:
@@ -145,7 +153,7 @@ def test_cohorts_of_several_metrics_count_once() -> None:
     assert "one of 132 groups, chosen at random, and its messages show which (7.05 bits)" in " ".join(
         words(Registry.load(EXAMPLE)).split()
     )
-    assert show_bits(registry("flag").cohorts) == "0.00"
+    assert show_bits(registry("flag").num_groups) == "0.00"
 
 
 @pytest.mark.parametrize("metric", list(Registry.load(EXAMPLE)), ids=lambda metric: metric.name)
@@ -171,7 +179,9 @@ def test_hold_says_what_it_costs_an_answer_that_never_changes() -> None:
     assert row(words(registry("range", max_values="8")), "but") == ""
 
 
-@pytest.mark.parametrize(("kind", "part"), [("flag", 0), ("choice", 0), ("string", 0), ("mean", 1), ("range", 1)])
+@pytest.mark.parametrize(
+    ("kind", "part"), [("flag", 0), ("choice", 0), ("string", 0), ("mean", 1), ("range", 1), ("set", 1)]
+)
 def test_a_question_answered_in_part_is_said_to_be(kind: str, part: int) -> None:
     told = row(words(registry(kind)), "a change")
     assert told.startswith("Your device answers one randomly chosen part of this question; an observer") == bool(part)

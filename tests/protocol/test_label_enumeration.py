@@ -9,6 +9,7 @@ label may lie above them, because it rounds up, by at most a millionth for each 
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import combinations
 from math import log
 from random import Random
 from typing import Any
@@ -32,7 +33,7 @@ Law = dict[int, float]
 def random_registry(random: Random) -> Registry:
     tables = []
     for number in range(random.randint(1, 3)):
-        kind = random.choice(["flag", "choice", "string", "mean", "histogram", "range"])
+        kind = random.choice(["flag", "choice", "string", "mean", "histogram", "range", "set", "set"])
         permanent = random.randint(10, 60) / 10
         keys: dict[str, object] = {
             "kind": f'"{kind}"',
@@ -64,6 +65,8 @@ def shape_of(kind: str, random: Random) -> dict[str, object]:
             return {"edges": "[0, 1, 2, 3]", "buckets_per_report": random.randint(1, 3)}
         case "range":
             return {"low": 0, "high": 4, "num_leaves": 4, "branching": random.choice([2, 4])}
+        case "set":
+            return {"items": '["a", "b", "c"]', "items_per_report": random.randint(1, 3)}
     return {}
 
 
@@ -72,6 +75,7 @@ def masks_of(metric: Metric, cohort: int) -> set[int]:
         "flag": [True, False],
         "choice": list(getattr(metric.shape, "choices", ())),
         "string": [f"text {i}" for i in range(300)],
+        "set": [some for number in range(4) for some in combinations("abc", number)],
     }
     numbers = [i / 4 for i in range(16)] + [29.0]
     return {
@@ -159,7 +163,7 @@ def test_the_labels_numbers_of_30_registries_are_the_largest_odds_of_a_full_list
     registries = [random_registry(Random(1000 + seed)) for seed in range(30)]
     numbers = sum(compare(asks) for asks in registries)
     assert {metric.kind for asks in registries for metric in asks} == {
-        "flag", "choice", "string", "mean", "histogram", "range",
+        "flag", "choice", "string", "mean", "histogram", "range", "set",
     }  # fmt: skip
     assert any(metric.hold for asks in registries for metric in asks)
     figure("numbers of 30 labels, each at most a millionth a slot above a full enumeration", numbers)

@@ -78,6 +78,9 @@ def test_another_metric_beside_it_does_not_change_the_hash() -> None:
         ("range", "high", "61"),
         ("range", "num_leaves", "64"),
         ("range", "branching", "16"),
+        ("set", "items", '["a", "b", "c", "e"]'),
+        ("set", "items", '["a", "b", "d", "c"]'),
+        ("set", "items_per_report", "1"),
     ],
 )
 def test_what_decoding_depends_on_changes_the_hash(kind: str, key: str, value: str) -> None:
@@ -175,7 +178,7 @@ def test_the_terms_travel_beside_the_definition() -> None:
     [
         ({"name": None}, "name must be a text, got None"),
         ({"name": "It"}, "a metric's name must match [a-z][a-z0-9_]{0,63}, got 'It'"),
-        ({"kind": "total"}, "kind must be one of flag, choice, string, mean, histogram, range, got 'total'"),
+        ({"kind": "total"}, "kind must be one of flag, choice, string, mean, histogram, range, set, got 'total'"),
         ({"every": "hour"}, "every must be one of once, day, week, month, got 'hour'"),
         ({"shape": []}, "shape must be a table of keys and values, got a list of 0"),
         ({"shape": {}}, "the definition of it is not in its canonical form"),
@@ -184,7 +187,7 @@ def test_the_terms_travel_beside_the_definition() -> None:
         (
             {"why": "because"},
             "why is not a key that is known here; known keys are accumulate, every, instantaneous, kind, name, "
-            "permanent, shape",
+            "permanent, segment, shape",
         ),
         ({"permanent": {}}, "when_one is missing\nwhen_zero is missing"),
         (

@@ -16,7 +16,7 @@ import pytest
 
 from hubbub.protocol.channel import BitChannel, Noise
 from hubbub.protocol.epsilon import log_above
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, Set, String
 from hubbub.protocol.noise import prefers_kary, rappor_noise
 from hubbub.protocol.shape import Shape
 
@@ -69,6 +69,8 @@ KINDS: dict[str, tuple[Shape, Callable[[Noise], float], Callable[[float], float]
     "histogram of 1": (Histogram(edges=EDGES, buckets_per_report=1), two_point, warner, (0.1, 8)),
     "histogram of 3": (Histogram(edges=EDGES, buckets_per_report=3), two_point, unary, (0.1, 8)),
     "range": (Range(low=F(0), high=F(1), num_leaves=256, branching=4), two_point, unary, (0.1, 8)),
+    "set of 1": (Set(items=tuple("abcdefgh"), items_per_report=1), two_point, warner, (0.1, 8)),
+    "set of 3": (Set(items=tuple("abcdefgh"), items_per_report=3), two_point, lambda e: warner(e ** (1 / 3)), (0.1, 8)),
 }
 
 

@@ -55,6 +55,8 @@ def value_of(raw: Any) -> Any:
             return flag
         case {"text": text}:
             return text
+        case {"texts": texts}:
+            return texts
         case {"number": number}:
             return Fraction(number)
         case {"float": number}:
@@ -98,7 +100,10 @@ def test_a_definition_has_the_noise_its_registry_asks_for(name: str) -> None:
     noise = rappor_noise(**given) if "prob_f" in given else shape.best_noise(**given, once=once)
     assert not problems
     accumulate = wanted.get("accumulate", "first")
-    made = Definition(name=name, every=wanted["every"], shape=shape, noise=noise, accumulate=accumulate)
+    segment = tuple(sorted(wanted.get("segment", {}).items()))
+    made = Definition(
+        name=name, every=wanted["every"], shape=shape, noise=noise, accumulate=accumulate, segment=segment
+    )
     assert made.to_json() == wanted
 
 

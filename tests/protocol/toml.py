@@ -12,6 +12,7 @@ HEAD: dict[str, str | None] = {
     "recipient": '{ name = "Us", url = "https://t.example.org" }',
     "lifetime_epsilon": "60",
     "max_identifying_bits": None,
+    "segments": None,
 }
 TERMS = {
     "why": '"To learn"',
@@ -29,6 +30,7 @@ SHAPES = {
     "mean": {"low": "0", "high": "30", "absent": "0"},
     "histogram": {"edges": "[0, 1, 10, 100]", "buckets_per_report": "2"},
     "range": {"low": "0", "high": "60", "num_leaves": "256", "branching": "4"},
+    "set": {"items": '["a", "b", "c", "d"]', "items_per_report": "2"},
 }
 
 Changes = Mapping[str, str | None]

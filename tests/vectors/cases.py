@@ -13,10 +13,13 @@ TEXTS_TO_ESCAPE = ['say "hi"', "back\\slash", "two\nlines", "a\ttab"]
 TEXTS_NOT_TO_ESCAPE = ["\u00e9", "e\u0301", "\u65e5\u672c", "\U0001f600"]
 BUCKETS = {"edges": ["-5", "0", "1/2", "10", "100"], "buckets_per_report": 2, "unit": "kB"}
 NUMBERS = {"low": "0", "high": "30", "unit": "s"}
+ITEMS = ["export", "macros", "vim_keys", "spell", "\u00e9"]
 STRING = {"num_bits": 64, "num_hashes": 1, "num_cohorts": 128}
+RELEASE = {"release": "2.1 \u00e9", "platform": "linux"}
 CASES = [
     ("flag", "flag", "week", {"absent": False}, EPSILONS),
     ("flag_equal_epsilons", "flag", "day", {"absent": True}, {"epsilon_one_report": "2", "epsilon_permanent": "2"}),
+    ("flag_of_a_release", "flag", "week", {"absent": False}, EPSILONS, "first", RELEASE),
     ("flag_rappor", "flag", "month", {"absent": False}, THIRDS),
     ("choice_kary", "choice", "week", {"choices": ["c", "go", "rust", "other"], "absent": None}, EPSILONS),
     ("choice_with_absent", "choice", "once", {"choices": ["left", "right"], "absent": "left"}, OTHER_EPSILONS),
@@ -43,6 +46,10 @@ CASES = [
     ("histogram_sum", "histogram", "week", BUCKETS, EPSILONS, "sum"),
     ("range", "range", "week", {**NUMBERS, "num_leaves": 64, "branching": 4}, EPSILONS),
     ("range_of_two", "range", "week", {**NUMBERS, "num_leaves": 2, "branching": 2}, OTHER_EPSILONS),
+    ("set", "set", "week", {"items": ITEMS, "items_per_report": 2}, EPSILONS, "any"),
+    ("set_of_one", "set", "week", {"items": ITEMS, "items_per_report": 1}, OTHER_EPSILONS, "any"),
+    ("set_of_all", "set", "once", {"items": ITEMS, "items_per_report": 5}, EPSILONS, "any"),
+    ("set_rappor", "set", "day", {"items": ITEMS, "items_per_report": 3}, THIRDS, "any"),
 ]
 METRICS = {case[0]: definition(*case) for case in CASES}
 
@@ -86,6 +93,9 @@ VALUES = {
     "histogram_all": [{"number": n} for n in ("0", "1", "2")] + [None],
     "range": [{"number": n} for n in ("0", "15/32", "14", "15", "29999/1000", "30", "-1", "31")] + [None],
     "range_of_two": [{"number": n} for n in ("0", "15", "30")],
+    "set": [{"texts": texts} for texts in ([], ["export"], ["\u00e9", "export"], ITEMS[1:4], ITEMS)] + [None],
+    "set_of_one": [{"texts": texts} for texts in ([], ["macros"], ITEMS)] + [None],
+    "set_of_all": [{"texts": texts} for texts in ([], ["spell"], ITEMS[::-2], ITEMS)] + [None],
 }
 
 
@@ -113,6 +123,7 @@ BATCHES = {
     "a week of one install": [(name, 2968, 1) for name in ("flag", "choice_kary", "choice_bits", "histogram", "range")],
     "a relay's block, with levels of different width": [("range", 2968, 9), ("string_two_hashes", 2968, 3)],
     "subsets of ten categories": [("choice_subset", 682, 3)],
+    "items of a set, asked in two ways": [("set", 2968, 4), ("set_of_one", 2968, 2)],
     "cohorts of two bytes": [("string_many_cohorts", 20773, 5)],
     "one metric in two epochs": [("flag", 2967, 2), ("flag", 2968, 1)],
     "epochs at the ends of 32 bits": [("flag", -(2**31), 1), ("flag", 2**31 - 1, 1)],

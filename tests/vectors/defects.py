@@ -120,6 +120,13 @@ BAD_ACCUMULATIONS = {
     "an accumulation that is none": lambda metric: metric.update(accumulate="mean"),
     "an accumulation that its kind does not have": lambda metric: metric.update(accumulate="any"),
     "the default accumulation, said": lambda metric: metric.update(accumulate="first"),
+    "a segment of nothing": lambda metric: metric.update(segment={}),
+    "a segment that is a list": lambda metric: metric.update(segment=["linux"]),
+    "a segment with a number": lambda metric: metric.update(segment={"release": 2}),
+    "a segment with an empty value": lambda metric: metric.update(segment={"release": ""}),
+    "a segment with a space at an end": lambda metric: metric.update(segment={"release": "2.1 "}),
+    "a segment's value of 65 characters": lambda metric: metric.update(segment={"release": 65 * "2"}),
+    "a segment with a key in capitals": lambda metric: metric.update(segment={"Release": "2.1"}),
 }
 BAD_SUBSETS = {
     "a subset shown every week": lambda metric: metric.update(every="week"),
@@ -134,6 +141,13 @@ BAD_SUBSETS = {
 }
 
 
+BAD_SETS = {
+    "more items a report than there are": lambda metric: metric["shape"].update(items_per_report=6),
+    "an item twice": lambda metric: metric["shape"].update(items=["a", "b", "a"]),
+    "a set whose first record counts": lambda metric: metric.pop("accumulate"),
+}
+
+
 def bad_tallies():
     rows = []
 
@@ -142,13 +156,10 @@ def bad_tallies():
         edit(found, found["epochs"][0])
         rows.append({"about": about, "utf8": json.dumps(found)})
 
-    def rehash(top):
-        top["metric_hash"] = metric_hash(top["metric"])
-
     def redefined(about, edit, name="histogram"):
         def both(top, _):
             edit(top["metric"])
-            rehash(top)
+            top["metric_hash"] = metric_hash(top["metric"])
 
         edited(about, both, name)
 
@@ -170,6 +181,8 @@ def bad_tallies():
     redefined("edges as numbers", lambda metric: metric["shape"].update(edges=[-5, 0, 1, 10, 100]))
     redefined("an edge not in lowest terms", lambda metric: metric["shape"]["edges"].__setitem__(2, "2/4"))
     redefined("more buckets a report than there are", lambda metric: metric["shape"].update(buckets_per_report=5))
+    for about, edit in BAD_SETS.items():
+        redefined(about, edit, "set")
     redefined("a channel that gives certainty", lambda metric: metric["permanent"].update(when_one="1"))
     redefined("a channel not in steps of 2^-24", lambda metric: metric["permanent"].update(when_one="2/3"))
     redefined("a channel the wrong way round", lambda metric: metric["permanent"].update(when_one="1/1024"))
@@ -207,6 +220,8 @@ BAD_VALUES = [
     ("string", {"number": "1"}),
     ("string", {"utf16": "d800"}),
     ("string", {"utf16": "0061dc00"}),
+    *(("set", {"texts": texts}) for texts in (["Export"], ["export", ""], ["e\u0301"])),
+    ("set", {"number": "1"}),
     *((name, {"text": "12"}) for name in ("mean", "histogram", "range")),
     *((name, {"flag": True}) for name in ("mean", "histogram", "range")),
     *((name, {"float": value}) for name in ("mean", "histogram", "range") for value in ("nan", "inf", "-inf")),

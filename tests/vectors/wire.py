@@ -103,10 +103,10 @@ def noise(kind, every, shape, given):
             return found, bits_channel(Fraction(1), Fraction(0))
     if kind == "choice" and d < 3 * e_to(e1) + 2:
         return kary_noise(d, e_to(e1), e_to(einf))
-    h = shape["num_hashes"] if kind == "string" and shape["num_bits"] > 1 else 1
+    h = shape["num_hashes"] if kind == "string" and shape["num_bits"] > 1 else d if kind == "set" else 1
     a0 = up(1 / (1 + e_to(einf / h)))
     one_bit = (
-        kind in ("flag", "mean")
+        kind in ("flag", "mean", "set")
         or (kind == "string" and shape["num_bits"] == 1)
         or (kind == "histogram" and shape["buckets_per_report"] == 1)
     )
@@ -177,13 +177,14 @@ def kary_channel(categories, truth, other):
 # --- sections 2 and 3: definitions, cohorts, widths ---------------------------------------------------------------
 
 
-def definition(name, kind, every, shape, given, accumulate="first"):
+def definition(name, kind, every, shape, given, accumulate="first", segment=None):
     permanent, instantaneous = noise(kind, every, shape, given)
     return {
         "name": name,
         "kind": kind,
         "every": every,
         **({"accumulate": accumulate} if accumulate != "first" else {}),
+        **({"segment": segment} if segment else {}),
         "shape": shape,
         "permanent": permanent,
         "instantaneous": instantaneous,
@@ -219,6 +220,8 @@ def num_cohorts(kind, shape):
     if kind == "histogram":
         buckets = len(shape["edges"]) - 1
         return 1 if shape["buckets_per_report"] == buckets else buckets
+    if kind == "set":
+        return 1 if shape["items_per_report"] == len(shape["items"]) else len(shape["items"])
     return levels(shape) if kind == "range" else 1
 
 
@@ -229,6 +232,8 @@ def width(kind, shape, cohort):
         return shape["num_bits"]
     if kind == "histogram":
         return shape["buckets_per_report"]
+    if kind == "set":
+        return shape["items_per_report"]
     return shape["branching"] ** (cohort + 1) if kind == "range" else 1
 
 
@@ -241,7 +246,8 @@ def vector(metric, cohort, number):
 
 
 def mask(metric, value, cohort, dither):
-    """The mask and whether the value was clamped. `value` is None if absent, else {"text" | "flag" | "number": ...}."""
+    """The mask and whether the value was clamped. `value` is None if absent, else a table with one of the keys "text",
+    "texts", "flag" and "number"."""
     kind, shape = metric["kind"], metric["shape"]
     absent = value is None
     if kind == "flag":
@@ -257,6 +263,10 @@ def mask(metric, value, cohort, dither):
         return sum(2**i for i in positions(value["text"], shape["num_bits"], shape["num_hashes"], cohort)), False
     if absent and kind != "mean":
         return 0, False
+    if kind == "set":
+        items = shape["items"]
+        asked = [items[(cohort + i) % len(items)] for i in range(shape["items_per_report"])]
+        return sum(2**i for i, item in enumerate(asked) if item in value["texts"]), False
     x = Fraction(shape["absent"] if absent else value["number"])
     limits = shape["edges"] if kind == "histogram" else [shape["low"], shape["high"]]
     low, high = Fraction(limits[0]), Fraction(limits[-1])

@@ -133,10 +133,10 @@ def parse_terms(body: bytes) -> tuple[str, list[Terms]]:
 
 
 def _terms(item: dict[str, Any]) -> Terms:
-    keys = ("name", "kind", "every", "shape", "permanent", "instantaneous")
+    keys = ("name", "kind", "every", "accumulate", "shape", "permanent", "instantaneous")
     hold = item["hold"]
     return Terms(
-        definition=Definition.from_json({key: item[key] for key in keys}),
+        definition=Definition.from_json({key: item[key] for key in keys if key in item}),
         why=str(item["why"]),
         owner=str(item["owner"]),
         expires=str(item["expires"]),

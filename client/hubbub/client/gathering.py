@@ -23,14 +23,16 @@ def combined(metric: Definition, before: Any, value: Any) -> Any:
         case "max":
             return max(exact_number(before), exact_number(value))
         case "any":
-            return bool(before or value)
+            return metric.shape.either(before, value)
         case "last":
             return value
     raise AssertionError("of a metric whose first record counts nothing is gathered")
 
 
 def gather(db: sqlite3.Connection, metric: Definition, epoch: int, value: Any) -> None:
-    """One more record of this epoch. `Definition.check` has let it pass."""
+    """One more record of this epoch, as far as this install keeps it. `Definition.check` has let it pass."""
+    if value is ABSENT:
+        return
     before = _kept(db, metric, epoch)
     if before is not ABSENT:
         value = combined(metric, before, value)
@@ -39,9 +41,12 @@ def gather(db: sqlite3.Connection, metric: Definition, epoch: int, value: Any) -
 
 
 def answer_of(db: sqlite3.Connection, metric: Definition, epoch: int) -> Any:
-    """What all records of this epoch come to. Nothing added is a sum of 0; otherwise nothing is `ABSENT`."""
+    """What all records of this epoch come to. Nothing added is a sum of 0, and no item recorded is a set of none;
+    otherwise nothing is `ABSENT`."""
     kept = _kept(db, metric, epoch)
-    return Fraction(0) if kept is ABSENT and metric.accumulate == "sum" else kept
+    if kept is not ABSENT:
+        return kept
+    return Fraction(0) if metric.accumulate == "sum" else metric.shape.in_silence
 
 
 def in_words(text: str) -> str:
@@ -50,12 +55,16 @@ def in_words(text: str) -> str:
     if isinstance(kept, dict):
         number = Fraction(kept["number"])
         return str(number) if number.denominator == 1 else f"{float(number):.12g}"
+    if isinstance(kept, list):
+        return ", ".join(kept)
     return ("yes" if kept else "no") if isinstance(kept, bool) else str(kept)
 
 
 def _written(metric: Definition, value: Any) -> str:
     if metric.shape.is_number:
         return json.dumps({"number": str(exact_number(value))})
+    if isinstance(value, frozenset):
+        return json.dumps(sorted(value), ensure_ascii=False)
     return json.dumps(value if isinstance(value, str) else bool(value))
 
 
@@ -65,4 +74,6 @@ def _kept(db: sqlite3.Connection, metric: Definition, epoch: int) -> Any:
     if row is None:
         return ABSENT
     kept = json.loads(row[0])
-    return Fraction(kept["number"]) if metric.shape.is_number else kept
+    if metric.shape.is_number:
+        return Fraction(kept["number"])
+    return frozenset(kept) if isinstance(kept, list) else kept

@@ -32,6 +32,26 @@ def find_or_draw(db: sqlite3.Connection, who: Identity, metric: Metric, mask: in
     With `hold`, the first mask of each period is answered for all of it, in a slot of its own; which old slot is
     repeated after the last is then a matter of the period alone, so that no change of value shows.
     """
+    bits, overflowed = 0, False
+    for drawn_for, positions in _parts(metric, who.cohort(metric), mask):
+        part = _find_or_draw(db, who, metric, drawn_for, epoch, draws)
+        bits, overflowed = bits | part.bits & positions, overflowed or part.overflowed
+    return Memo(bits, overflowed)
+
+
+def _parts(metric: Metric, cohort: int, mask: int) -> list[tuple[int, int]]:
+    """The masks whose memos answer for this one, and at which positions.
+
+    Where each bit is kept by itself, one memo is drawn for all bits set and one for none: a position of the one is
+    that bit's answer while it is set, of the other while it is not, whatever the bits beside it are.
+    """
+    everywhere = (1 << metric.shape.width(cohort)) - 1
+    if not metric.keeps_by_bit:
+        return [(mask, everywhere)]
+    return [(all_of, where) for all_of, where in ((everywhere, mask), (0, everywhere & ~mask)) if where]
+
+
+def _find_or_draw(db: sqlite3.Connection, who: Identity, metric: Metric, mask: int, epoch: int, draws: Draws) -> Memo:
     cohort = who.cohort(metric)
     fingerprint = _fingerprint(who, metric, cohort, mask, epoch)
     known = _with_fingerprint(db, fingerprint)
@@ -50,7 +70,13 @@ def find_or_draw(db: sqlite3.Connection, who: Identity, metric: Metric, mask: in
 
 def kept_memo(db: sqlite3.Connection, who: Identity, metric: Metric, mask: int, epoch: int) -> int | None:
     """The memo with which this mask was answered before, if it was."""
-    return _with_fingerprint(db, _fingerprint(who, metric, who.cohort(metric), mask, epoch))
+    cohort, bits = who.cohort(metric), 0
+    for drawn_for, positions in _parts(metric, cohort, mask):
+        part = _with_fingerprint(db, _fingerprint(who, metric, cohort, drawn_for, epoch))
+        if part is None:
+            return None
+        bits |= part & positions
+    return bits
 
 
 def _with_fingerprint(db: sqlite3.Connection, fingerprint: bytes) -> int | None:

@@ -192,7 +192,7 @@ class Desk:
         if metric.accumulate != "first":
             from hubbub.client.gathering import gather
 
-            gather(self.db, metric, epoch, value)
+            gather(self.db, metric, epoch, metric.shape.kept(value, self.who.cohort(metric)))
             return "gathered"
         if self.has_report(metric, epoch):
             return "repeated"  # by another process

@@ -30,11 +30,15 @@ _once_for_each = lru_cache(maxsize=256)  # metrics of a registry share their eps
 
 
 @_once_for_each
-def one_bit_noise(epsilon_one_report: Fraction, epsilon_permanent: Fraction) -> Noise:
-    """The least noise for a single bit: symmetric in both stages (Warner 1965, twice)."""
-    a0 = _round_up(1 / (1 + exp_below(epsilon_permanent)))
+def one_bit_noise(epsilon_one_report: Fraction, epsilon_permanent: Fraction, num_bits: int = 1) -> Noise:
+    """The least noise for a single bit: symmetric in both stages (Warner 1965, twice). Of `num_bits` that can all
+    differ from those of another answer, each gets its share of the epsilons."""
+    a0 = _round_up(1 / (1 + exp_below(epsilon_permanent / num_bits)))
     return _with_symmetric_reports(
-        BitChannel(1 - a0, a0), ((1, 0), (0, 1)), epsilon_one_report, 1 / (1 + exp_below(epsilon_one_report))
+        BitChannel(1 - a0, a0),
+        ((num_bits, 0), (0, num_bits)),
+        epsilon_one_report,
+        1 / (1 + exp_below(epsilon_one_report / num_bits)),
     )
 
 

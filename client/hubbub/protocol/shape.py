@@ -6,13 +6,13 @@ of question is a subclass in a file of its own, in `kinds`; code elsewhere asks 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from hubbub.protocol.channel import Flips, Noise
-from hubbub.protocol.encoding import Encoded
+from hubbub.protocol.encoding import ABSENT, Encoded
 from hubbub.protocol.invalid import say
 from hubbub.protocol.noise import many_bit_noise, one_bit_noise
 from hubbub.protocol.value import Value
@@ -46,7 +46,16 @@ class Shape(Value, kw_only=True):
     """Whether the reports of all cohorts have the same number of bits."""
 
     accumulations: ClassVar[tuple[Accumulation, ...]] = ("first", "last")
-    """How several records of one epoch can become one answer."""
+    """How several records of one epoch can become one answer, the usual one first."""
+
+    kept_by_bit: ClassVar[bool] = False
+    """Whether each bit of an answer is kept by itself: one memo for where it is set, one for where it is not."""
+
+    in_silence: ClassVar[Any] = ABSENT
+    """The value that an epoch without a record has, where that is an answer like any other."""
+
+    gathered_in_words: ClassVar[str] = ""
+    """What several records of one epoch make together, where the kind alone decides it."""
 
     @cached_property
     def num_cohorts(self) -> int:
@@ -56,6 +65,11 @@ class Shape(Value, kw_only=True):
     def num_masks(self) -> int:
         """How many different answers one install could ever give."""
         raise NotImplementedError
+
+    @cached_property
+    def most_slots(self) -> int:
+        """How many kept answers are enough for all that one install could ever give."""
+        return self.num_masks
 
     @cached_property
     def flips(self) -> Flips:
@@ -99,6 +113,19 @@ class Shape(Value, kw_only=True):
     def encode(self, value: Any, cohort: int, dither: int = 0) -> Encoded:
         """The mask of a value for an install of this cohort. `dither` is a number below 2**64. Raises `WrongValue`."""
         raise NotImplementedError
+
+    def either(self, one: Any, other: Any) -> Any:
+        """What two records of one epoch make where it matters whether any was yes."""
+        return bool(one or other)
+
+    def kept(self, value: Any, cohort: int) -> Any:
+        """What an install of this cohort keeps of a value until its epoch is over; `ABSENT` if nothing."""
+        return value
+
+    def suited(self, epsilon_one_report: Fraction, given: Collection[str]) -> Shape:
+        """The same question with whatever was left out of a metrics.toml, all but the keys `given`, chosen for the
+        least error at this epsilon."""
+        return self
 
     def typed(self, text: str) -> Any:
         """The value that a person means who types this at a command line. Raises ValueError with the form wanted."""

@@ -68,7 +68,8 @@ def ones_of(shape: Shape, by_cohort: Array, positions: Positions | None = None) 
     """How many installs of each cohort have each bit set in their mask, from how many hold each answer.
 
     The columns of `by_cohort` are the answers: a flag's no and yes (a mean's low and high end), a choice's categories,
-    a histogram's buckets, a range's leaves, the strings whose `positions` are given. Further columns are `absent`.
+    a histogram's buckets, a range's leaves, the strings whose `positions` are given. Further columns are `absent`. Of a
+    set they are its items, of which an install may hold several.
     """
     return kind_of(shape).ones(by_cohort, positions)
 

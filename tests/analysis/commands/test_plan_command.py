@@ -56,11 +56,28 @@ def test_the_command_says_no_and_what_would_change_it(capsys) -> None:
     assert "What would change it" in printed
 
 
-@pytest.mark.parametrize("kind", ["flag", "choice", "string", "mean", "histogram", "range"])
+@pytest.mark.parametrize("kind", ["flag", "choice", "string", "mean", "histogram", "range", "set"])
 def test_the_command_writes_metrics_that_load(kind: str, capsys) -> None:
     assert run("--kind", kind, "--installs", "1e6", "--share", "2%", "--toml") == 0
     registry = Registry.parse(head("planned", 1000) + capsys.readouterr().out)
     assert registry["planned"].kind == kind
+
+
+def test_a_plan_of_a_set_asks_about_as_many_items_as_show_most(capsys) -> None:
+    """And says how many that is."""
+    forty = ("--kind", "set", "--num-items", "40", "--installs", "100000", "--epsilon", "2")
+    assert run(*forty) == 0
+    printed = capsys.readouterr().out
+    assert "you will see answers above 3.4 % of installs" in printed
+    assert "items_per_report = 1: an install is asked about 1 of the 40 items" in printed
+    few = ("--kind", "set", "--installs", "60", "--epsilon", "8", "--json")
+    assert run(*few) == 0
+    best = json.loads(capsys.readouterr().out)["answer"]
+    answers = []
+    for number in range(1, 9):
+        run(*few, "--items-per-report", str(number))
+        answers.append(json.loads(capsys.readouterr().out)["answer"] or 1.0)
+    assert best == min(answers) < max(answers)
 
 
 def test_what_is_asked_once_is_planned_with_the_noise_it_will_have(capsys) -> None:

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from hubbub.analysis.planning.plan import Plan, share_for
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, Set, String
 from hubbub.protocol.metric import Metric
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 
@@ -23,6 +23,7 @@ def metric_of(plan: Plan) -> Metric:
         every="once" if plan.once else "week",
         shape=plan.shape,
         noise=plan.noise,
+        accumulate=plan.shape.accumulations[0],
         why="w",
         owner="o",
         expires=date(2090, 1, 1),
@@ -76,6 +77,16 @@ def _estimate(plan: Plan, metric: Metric, share: float, rng: np.random.Generator
             ]
             asked = sum(int(people[c].sum()) for c, _ in cells)
             return float(solved(sum(int(counts[c][i]) for c, i in cells), asked))
+        case Set() as shape:
+            people = assign_cohorts([held, reports - held], shape.num_cohorts, rng)
+            ones = [
+                [people[c, 0] if shape.item(c, i) == 0 else 0 for i in range(shape.width(c))]
+                for c in range(len(people))
+            ]
+            counts = _counts(metric, people.sum(axis=1), ones, rng)
+            cells = [(c, i) for c in range(len(people)) for i in range(shape.width(c)) if shape.item(c, i) == 0]
+            asked = sum(int(people[c].sum()) for c, _ in cells)
+            return float(solved(sum(int(counts[c][i]) for c, i in cells), asked))
         case Range() as shape:
             people = assign_cohorts(_spread(held, reports, shape.num_leaves), shape.num_cohorts, rng)
             totals = people.sum(axis=1)
@@ -116,6 +127,7 @@ SHAPES = {
     "mean": Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0)),
     "histogram": Histogram(edges=tuple(map(Fraction, range(7))), buckets_per_report=2),
     "range": Range(low=Fraction(0), high=Fraction(1), num_leaves=64, branching=4),
+    "set": Set(items=tuple("abcdefg"), items_per_report=2),
 }
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,13 +22,14 @@ from hubbub.analysis.publishing.released_file import document, read, to_csv, to_
 from hubbub.analysis.publishing.released_page import to_html
 from hubbub.command.main import main
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.tally import Tally
-from tests.analysis.worlds import define, tally_of
-from tests.chance import assert_binomial, power
+from hubbub.protocol.tally import Counts, Tally
+from tests.analysis.worlds import RAPPOR, Strings, define, tally_of
+from tests.chance import assert_binomial, binomial_bounds, power
 
 NOISE = CountNoise.parse("gaussian:40")
+SIXTEENTHS = Range(low=Fraction(0), high=Fraction(16), num_leaves=16, branching=4)
 CASES = {
     "flag": (define(Flag(), "1", "2"), [1000, 500], "yes", 1 / 3),
     "mean": (define(Mean(low=Fraction(0), high=Fraction(30), absent=Fraction(0)), "1", "2"), [1000, 500], "mean", 10.0),
@@ -39,6 +41,14 @@ CASES = {
         "[1, 2)",
         0.25,
     ),
+    "absent of buckets": (
+        define(Histogram(edges=tuple(map(Fraction, range(4))), buckets_per_report=2), "1", "2"),
+        [1000, 1000, 500, 1500],
+        "absent",
+        0.375,
+    ),
+    "range": (define(SIXTEENTHS, "1", "2"), [*range(100, 900, 50), 2000], "[6, 7)", 0.04),
+    "absent of a range": (define(SIXTEENTHS, "1", "2"), [*range(100, 900, 50), 2000], "absent", 0.2),
 }
 
 
@@ -89,6 +99,109 @@ def test_intervals_that_forget_the_noise_would_be_noticed() -> None:
         hits += found.low[0] <= truth <= found.high[0]
     with pytest.raises(AssertionError, match=r"expected p = 0\.95"):
         assert_binomial(hits, 100, 0.95)
+
+
+@pytest.mark.parametrize("case", ["flag", "mean", "buckets", "absent of buckets", "range", "absent of a range"])
+def test_errors_allow_for_noise_on_every_count_and_no_more(case: str) -> None:
+    """How far each count moves an estimate, found by moving it: the squares add up to what the noise adds to the
+    variance. Of single bits the noise on reports is taken at its largest along a line, at most a fifth more."""
+    metric, installs, value, _ = CASES[case]
+    ((epoch, counts),) = tally_of(metric, [10 * n for n in installs], np.random.default_rng(14)).epochs.items()
+
+    def decoded(reports: Sequence[Sequence[float]], ones: Sequence[Sequence[float]], noise: float = 0.0) -> np.ndarray:
+        moved = Counts(tuple(row[0] for row in reports), tuple(map(tuple, ones)))  # type: ignore[arg-type]
+        found = kind_of(metric.kind).decode([pool_counts(metric, {epoch: moved}, noise)], [], DEFAULTS)
+        row = found.values.index(value)
+        return np.array([found.estimate[row], found.std_error[row]])
+
+    reports, ones = [[n] for n in counts.num_reports], [list(row) for row in counts.bit_counts]
+    slopes = []
+    for rows in (reports, ones):
+        for row in rows:
+            for place, was in enumerate(row):
+                ends = []
+                for row[place] in (was + 5, was - 5):
+                    ends.append(decoded(reports, ones)[0])
+                row[place] = was
+                slopes.append((ends[0] - ends[1]) / 10)
+    variance = 3600.0
+    added = decoded(reports, ones, variance)[1] ** 2 - decoded(reports, ones)[1] ** 2
+    exact = variance * float(np.sum(np.square(slopes)))
+    assert 0.97 * exact < added < 1.2 * exact
+
+
+# --- strings ------------------------------------------------------------------------------------------------------
+
+STRINGS = {
+    "one hash": (define(String(num_bits=32, num_hashes=1, num_cohorts=8), "2", "3"), 8_000, "gaussian:50"),
+    "two hashes": (define(String(num_bits=32, num_hashes=2, num_cohorts=8), noise=RAPPOR), 40_000, "laplace:0.02"),
+}
+HELD = [0.35, 0.2, 0.12, 0.08, *[0.25 / 20] * 20]  # of the four that are listed, and of twenty that nobody listed
+NOBODY = [f"text {i}" for i in range(30, 40)]
+
+
+def _strings(case: str, populations: int, seed: int) -> tuple[list[int], list[int], int]:
+    """Of the strings that are listed and held: how often each was detected, how often its interval then held the truth;
+    and in how many populations one was detected that nobody holds. Noise on counts is most of all noise here."""
+    metric, installs, noise = STRINGS[case]
+    rng = np.random.default_rng(seed)
+    source, strings = NoiseSource(rng.bytes), Strings.of(metric, 40)
+    counts = np.floor(np.array(HELD) * installs).astype(np.int64)
+    listed = [str(strings.texts[i]) for i in range(4)]
+    detected, covered, wrongly = [0] * 4, [0] * 4, 0
+    for _ in range(populations):
+        tally = tally_of(metric, counts, rng, strings.where[:, : len(counts)])
+        published = publish(tally, CountNoise.parse(noise), source, DEFAULTS, [*listed, *NOBODY])
+        found = {figure.value: figure for figure in published.figures}
+        wrongly += any(text in found for text in NOBODY)
+        for i, text in enumerate(listed):
+            if text in found:
+                detected[i] += 1
+                covered[i] += found[text].low <= counts[i] / counts.sum() <= found[text].high
+    return detected, covered, wrongly
+
+
+@pytest.mark.parametrize("case", STRINGS)
+def test_detected_strings_are_published_with_intervals_that_hold(case: str) -> None:
+    """Given that they were detected. Errors of different strings are of different cells, nearly independent."""
+    detected, covered, wrongly = _strings(case, 40, 15)
+    assert_binomial(sum(covered), sum(detected), 0.95)
+    assert power(sum(detected), 0.95, 0.65) > 0.99
+    assert wrongly <= binomial_bounds(40, 0.05)[1]
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("case", STRINGS)
+def test_detected_strings_at_full_size(case: str, figure: Callable[[str, object], None]) -> None:
+    detected, covered, wrongly = _strings(case, 2000, 16)
+    for number, (times, held) in enumerate(zip(detected, covered, strict=True)):
+        found = f"detected {times / 2000:.3f}, cover {held / times:.4f}"
+        figure(f"published strings, {case}, held by {HELD[number]:.0%}", found)
+        assert_binomial(held, times, 0.95)
+    figure(f"published strings, {case}, any that nobody holds", f"{wrongly / 2000:.4f} of 2000 populations")
+    assert wrongly <= binomial_bounds(2000, 0.05)[1]
+    assert power(detected[0], 0.95, 0.91) > 0.999
+
+
+def test_a_string_is_published_only_from_a_list(tmp_path: Path) -> None:
+    metric, installs, _ = STRINGS["one hash"]
+    strings = Strings.of(metric, 4)
+    tally = tally_of(metric, [installs // 4] * 4, np.random.default_rng(17), strings.where)
+    with open_ledger(tmp_path / "ledger", Budget(epsilon=99, delta=1e-9)) as ledger:
+        with pytest.raises(Invalid, match="of which those are published that are detected in a list"):
+            release([tally], NOISE, ledger, np.random.default_rng(0).bytes, DEFAULTS)
+        assert ledger.spent == 0
+        (found,) = release(
+            [tally], NOISE, ledger, np.random.default_rng(0).bytes, DEFAULTS, {"asked": ["text 0", "text 0", "nobody"]}
+        )
+    assert [figure.value for figure in found.figures] == ["text 0"]
+    facts = document([found], NOISE, Budget(epsilon=99, delta=1e-9), 9.0, 0.95)
+    assert "Detected among 2 strings that were looked for" in to_html(facts)
+    assert "nobody" not in to_html(facts)
+    assert verify(to_html(facts)) == []
+    nothing = publish(tally, NOISE, NoiseSource(np.random.default_rng(1).bytes), DEFAULTS, ["nobody"])
+    facts = document([nothing], NOISE, Budget(epsilon=99, delta=1e-9), 9.0, 0.95)
+    assert "None of 1 string was detected." in to_html(facts)
 
 
 def test_a_tally_without_noise_decodes_as_before() -> None:
@@ -222,11 +335,17 @@ def test_bad_input_is_refused_and_nothing_is_written(
     assert not ledger.exists() or ledger.read_bytes() == b""
 
 
-def test_what_cannot_be_published_yet_is_refused_before_it_is_charged(tmp_path: Path) -> None:
-    strings = Tally(define(String(num_bits=8, num_hashes=1, num_cohorts=2)), {})
+def test_what_cannot_be_published_yet_is_refused_before_it_is_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unready = replace(kind_of("flag"), released=None)
+    monkeypatch.setattr("hubbub.analysis.publishing.release.kind_of", lambda kind: unready)
     with open_ledger(tmp_path / "ledger", Budget(epsilon=3, delta=1e-9)) as ledger:
-        with pytest.raises(Invalid, match="asked is a string, whose errors do not yet allow for noise on counts"):
-            release([strings], NOISE, ledger, np.random.default_rng(0).bytes, DEFAULTS)
+        with pytest.raises(
+            Invalid,
+            match=r"asked is a flag, whose errors do not yet allow for noise on counts\n.*must have at least one epoch",
+        ):
+            release([Tally(define(Flag()), {})], NOISE, ledger, np.random.default_rng(0).bytes, DEFAULTS)
         with pytest.raises(Invalid, match="at least one tally must be given, got none"):
             release([], NOISE, ledger, np.random.default_rng(0).bytes, DEFAULTS)
         assert ledger.spent == 0

@@ -1,4 +1,4 @@
-"""A kind is one file and one line: the six agree with the client's own encoding, and a seventh needs nothing else."""
+"""A kind is one file and one line: those there are agree with the client's own encoding, one more needs no more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hubbub.protocol.encoding import ABSENT as SILENCE
 from hubbub.protocol.encoding import Encoded
 from hubbub.protocol.kinds import KINDS as PROTOCOL_KINDS
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, Set, String
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.shape import Shape
 from hubbub.simulations.audit.pairs import far_pairs
@@ -36,6 +36,8 @@ SHAPES = [
     (String(num_bits=1, num_hashes=1, num_cohorts=8), TEXTS),
     (Histogram(edges=EDGES, buckets_per_report=2), NUMBERS),
     (Range(low=Fraction(0), high=Fraction(4), num_leaves=16, branching=2), NUMBERS),
+    (Set(items=tuple("abcd"), items_per_report=2), [frozenset(used) for used in ("", "a", "bd", "acd", "abcd")]),
+    (Set(items=tuple("abc"), items_per_report=3), [frozenset(used) for used in ("", "b", "abc")]),
 ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, Set, String
 from hubbub.simulations.people.distribution import FORMS, default_population, parse_population, weighted_values
 
 FLAG = Flag()
@@ -18,7 +18,8 @@ STRING = String(num_bits=8, num_hashes=1, num_cohorts=4)
 MEAN = Mean(low=Fraction(0), high=Fraction(10), absent=Fraction(0), unit="s")
 HISTOGRAM = Histogram(edges=tuple(map(Fraction, (0, 1, 10, 100))), buckets_per_report=3)
 RANGE = Range(low=Fraction(0), high=Fraction(64), num_leaves=64, branching=4)
-SHAPES = (FLAG, CHOICE, STRING, MEAN, HISTOGRAM, RANGE)
+SET = Set(items=("a", "b", "c"))
+SHAPES = (FLAG, CHOICE, STRING, MEAN, HISTOGRAM, RANGE, SET)
 
 
 def shares(shape, text: str) -> dict:
@@ -43,6 +44,31 @@ def test_lists_fall_with_the_rank_as_their_form_says():
     bell = list(shares(STRING, "normal:101").values())
     assert bell.index(max(bell)) == 50
     assert bell == pytest.approx(bell[::-1])
+
+
+def used_by(text: str) -> dict[str, float]:
+    found = shares(SET, text)
+    return {item: sum(share for used, share in found.items() if item in used) for item in SET.items}
+
+
+def test_each_item_of_a_set_is_used_by_its_share_whoever_uses_the_others(tmp_path):
+    assert used_by("zipf:1") == pytest.approx({"a": 1 / 2, "b": 1 / 4, "c": 1 / 6}, abs=1e-3)
+    assert used_by("uniform:30%") == pytest.approx(dict.fromkeys("abc", 0.3), abs=1e-3)
+    # 4096 people: the share of those who use both would be off by .03 with probability 1e-6.
+    both = sum(share for used, share in shares(SET, "uniform:50%").items() if {"a", "b"} <= used)
+    assert both == pytest.approx(0.25, abs=0.03)
+    file = tmp_path / "people.csv"
+    file.write_text('items,count\na,3\n"a, c",1\n"",4\n')
+    assert shares(SET, f"csv:{file}") == pytest.approx(
+        {frozenset("a"): 3 / 8, frozenset("ac"): 1 / 8, frozenset(): 4 / 8}
+    )
+    file.write_text("a,3\nd,1\n")
+    with pytest.raises(Invalid, match="line 2: the value must be one of the 3 declared items, got an undeclared str"):
+        parse_population(SET, f"csv:{file}")
+    with pytest.raises(Invalid, match="the population of a set must be one of zipf, uniform, csv, column, got 'share'"):
+        parse_population(SET, "share:30%")
+    with pytest.raises(Invalid, match=r"shares must be in \[0, 1\], got 1.5 to 1.5"):
+        parse_population(SET, "uniform:150%")
 
 
 @pytest.mark.parametrize(

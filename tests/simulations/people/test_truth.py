@@ -48,6 +48,11 @@ def test_the_truth_of_a_histogram_follows_its_edges() -> None:
     assert list(truth(keys, [[0.0, 0.9, 1.0, 10.0]]).values()) == [0.5, 0.5, 0.0]
 
 
+def test_the_truth_of_a_set_counts_a_person_once_for_each_item() -> None:
+    found = truth('kind = "set"\nitems = ["a", "b", "c"]', [[frozenset("ab"), frozenset("a"), None, frozenset()]])
+    assert found == {"a": 0.5, "b": 0.25, "c": 0.0}
+
+
 def test_the_truth_of_a_range_has_leaves_and_quantiles() -> None:
     keys = 'kind = "range"\nlow = 0\nhigh = 4\nnum_leaves = 4\nbranching = 2'
     found = truth(keys, [[0.5, 1.5, 1.6, 4.0]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf
@@ -75,8 +76,8 @@ def run_plan(arguments: Namespace) -> int:
 
 def _plan_one(arguments: Namespace) -> int:
     unknown = _unknown(arguments)
-    plan = _plan(arguments, _shape(arguments), unknown)
-    answer = _solve(plan, unknown)
+    shapes = _shapes(arguments)
+    plan, answer = _best_of(shapes, _plan(arguments, shapes[0], unknown), unknown)
     solved = plan if answer == inf else _with(plan, unknown, answer)
     if arguments.chart:
         from hubbub.analysis.planning.chart import plan_chart
@@ -128,11 +129,20 @@ def _plan(arguments: Namespace, shape: Shape, unknown: str) -> Plan:
     )
 
 
-def _shape(arguments: Namespace) -> Shape:
+def _shapes(arguments: Namespace) -> Sequence[Shape]:
+    """The shape that was asked for; several where something was left to the plan."""
     kind = kind_of(arguments.kind)
-    given = {option.name: getattr(arguments, option.name) for option in kind.plan_options}
-    shape: Shape = kind.planned({name: value for name, value in given.items() if value is not None}, arguments.strings)
-    return shape
+    asked_for = {option.name: getattr(arguments, option.name) for option in kind.plan_options}
+    given = {name: value for name, value in asked_for.items() if value is not None}
+    return kind.alternatives(kind.planned(given, arguments.strings), given)
+
+
+def _best_of(shapes: Sequence[Shape], plan: Plan, unknown: str) -> tuple[Plan, float]:
+    """The plan with the shape that shows most, and what it comes to; of equals the first."""
+    plans = [replace(plan, shape=shape) for shape in shapes]
+    answers = [_solve(each, unknown) for each in plans]
+    best = answers.index((max if unknown == "power" else min)(answers))
+    return plans[best], answers[best]
 
 
 def _solve(plan: Plan, unknown: str) -> float:
@@ -184,9 +194,10 @@ def _print_table(arguments: Namespace) -> int:
     for name in ("installs", "share", "epsilon", "permanent", "metrics", "lifetime", "chart"):
         if getattr(arguments, name) is not None:
             raise Invalid([f"--table is over shares and epsilons, got --{name} too"])
-    shape = _shape(arguments)
+    shapes = _shapes(arguments)
+    plan = _plan(arguments, shapes[0], "epsilon")
     found = {
-        (share, epsilon): _solve(replace(_plan(arguments, shape, "epsilon"), **_at(share, epsilon)), "installs")
+        (share, epsilon): _best_of(shapes, replace(plan, **_at(share, epsilon)), "installs")[1]
         for share in TABLE_SHARES
         for epsilon in TABLE_EPSILONS
     }
@@ -195,9 +206,9 @@ def _print_table(arguments: Namespace) -> int:
             {"share": share, "epsilon_one_report": float(epsilon), "installs": None if answer == inf else answer}
             for (share, epsilon), answer in found.items()
         ]
-        print(json.dumps({"kind": shape.kind, "rows": rows}, indent=2))
+        print(json.dumps({"kind": plan.shape.kind, "rows": rows}, indent=2))
     else:
-        print("\n".join(table_words(_plan(arguments, shape, "epsilon"), found)))
+        print("\n".join(table_words(plan, found)))
     return 0
 
 

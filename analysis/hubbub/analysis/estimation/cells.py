@@ -117,23 +117,31 @@ class Cohort:
     @property
     def floor(self) -> float:
         """Variance of a share whose bit nobody's mask has."""
-        if not self.reports:
-            return np.inf
-        own = self.noise.permanent[0] * self.sampling + self.noise.instantaneous[0] / self.reports
-        return own + self._of_counts * (1 + self.noise.p_star**2)
+        return self.own_floor + self.per_count * (1 + self.noise.p_star**2)
 
     @property
     def slope(self) -> float:
-        if not self.reports:
-            return 0.0
-        own = self.noise.permanent[1] * self.sampling + self.noise.instantaneous[1] / self.reports
-        return own + self._of_counts * (self.noise.q_star**2 - self.noise.p_star**2)
+        return self.own_slope + self.per_count * (self.noise.q_star**2 - self.noise.p_star**2)
 
     @property
-    def _of_counts(self) -> float:
-        """Noise on ones and on reports moves their ratio r by a variance of (1 + r^2) / reports^2 times its own; r^2 is
+    def own_floor(self) -> float:
+        """The same without noise on counts."""
+        if not self.reports:
+            return np.inf
+        return self.noise.permanent[0] * self.sampling + self.noise.instantaneous[0] / self.reports
+
+    @property
+    def own_slope(self) -> float:
+        if not self.reports:
+            return 0.0
+        return self.noise.permanent[1] * self.sampling + self.noise.instantaneous[1] / self.reports
+
+    @property
+    def per_count(self) -> float:
+        """The variance of a share by noise on its ones alone. Noise on reports moves all bits of a cohort together, the
+        share of one that is set with probability r by r times as much: a bit by itself has 1 + r^2 times this, with r^2
         taken along the line from p*^2 to q*^2, which is nowhere below it."""
-        return self.count_variance / (self.reports * self.noise.gain) ** 2
+        return self.count_variance / (self.reports * self.noise.gain) ** 2 if self.reports else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

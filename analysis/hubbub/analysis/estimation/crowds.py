@@ -68,6 +68,7 @@ def law_of(cohorts: Sequence[Cohort], places: Sequence[int], entries: Entries, n
         offset=sums(entries.row, entries.alike * entries.coefficient * base[entries.cohort], num_rows),
         step=step,
         fixed=np.zeros(num_rows),
+        added=_by_noise_on_counts(cohorts, entries, num_rows),
         row=(crowd_key % num_rows).astype(np.int64),
         installs=installs[crowd_first],
         crowd=crowd_of[bit_first],
@@ -83,6 +84,25 @@ def law_of(cohorts: Sequence[Cohort], places: Sequence[int], entries: Entries, n
         move=entries.coefficient[cell] * one[where],
     )
     return law.of_finite(finite)
+
+
+def _by_noise_on_counts(cohorts: Sequence[Cohort], entries: Entries, num_rows: int) -> Array:
+    """The variance of each row by noise on the counts of ones, each for itself, and on those of reports, by which all
+    ratios of a cohort move together; where no install, half of them and all are inside the row."""
+    per_count, p_star, gain = (
+        np.array(each)[entries.cohort]
+        for each in zip(*((c.per_count, c.noise.p_star, c.noise.gain) for c in cohorts), strict=True)
+    )
+    if not per_count.any():
+        return np.zeros((num_rows, 3))
+    each = sums(entries.row, per_count * entries.alike * entries.coefficient**2, num_rows)
+    group = entries.row * len(cohorts) + entries.cohort
+    found = []
+    for share in (0.0, 0.5, 1.0):
+        ratios = entries.alike * p_star + gain * (share * entries.inside + (1 - share) * entries.outside)
+        together = sums(group, np.sqrt(per_count) * entries.coefficient * ratios, num_rows * len(cohorts))
+        found.append(each + (together**2).reshape(num_rows, len(cohorts)).sum(axis=1))
+    return np.stack(found, axis=1)
 
 
 def crowds(cohorts: Sequence[Cohort], places: Sequence[int]) -> list[tuple[float, list[int]]]:

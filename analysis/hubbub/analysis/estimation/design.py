@@ -165,10 +165,13 @@ def cohort_design(
     share = np.zeros((len(cohorts), width))
     for row, cohort in zip(share, cohorts, strict=True):
         row[: width - idle] = np.nan_to_num(cohort.shares)
+    evened = constant_weight and any(cohort.count_variance for cohort in cohorts)
+    if evened:
+        _even_out(cohorts, share[:, : width - idle])
     return Design(
         share=share.ravel(),
-        floor=cells([cohort.floor for cohort in cohorts], np.inf),
-        slope=cells([cohort.slope for cohort in cohorts], 0.0),
+        floor=cells([_own(cohort)[0] if evened else cohort.floor for cohort in cohorts], np.inf),
+        slope=cells([_own(cohort)[1] if evened else cohort.slope for cohort in cohorts], 0.0),
         sampling=cells([cohort.sampling if cohort.reports else 0.0 for cohort in cohorts], 0.0),
         background=cells([background] * len(cohorts), 0.0),
         # With a single bit, its being 0 is the other outcome of the draw; an idle cell after many bits is none.
@@ -177,6 +180,20 @@ def cohort_design(
         positions=where,
         constant_weight=constant_weight,
     )
+
+
+def _even_out(cohorts: Sequence[Cohort], share: Array) -> None:
+    """Noise on a number of reports moves all cells of its cohort alike. A string sets as many of them in each cohort as
+    any other, so that nothing is lost if all cohorts are moved to one mean: that part of the noise is gone."""
+    has = np.array([cohort.reports > 0 for cohort in cohorts])
+    mean = share.mean(axis=1, keepdims=True)
+    share += np.where(has[:, np.newaxis], float(mean[has].mean()) - mean, 0.0) if has.any() else 0.0
+
+
+def _own(cohort: Cohort) -> tuple[float, float]:
+    """Floor and slope of a cell's variance beside the mean of its cohort: of noise on reports only that part is left by
+    which a cell with a share g is set more often, gain g, and g^2 is at most g."""
+    return cohort.own_floor + cohort.per_count, cohort.own_slope + cohort.per_count * cohort.noise.gain**2
 
 
 def stack(parts: Sequence[Design]) -> Design:

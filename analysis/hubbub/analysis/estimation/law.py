@@ -42,6 +42,7 @@ class Law:
     offset: Array  # of each row: what is taken off the moves' sum to make the estimate
     step: Array  # how far one install can move the estimate
     fixed: Array  # the part of the variance of sampling insiders that is not there
+    added: Array  # the variance by noise on counts where no install, half of them and all are inside
     row: Index  # of each crowd
     installs: Array
     crowd: Index  # of each bit
@@ -71,7 +72,7 @@ class Law:
         crowds = np.flatnonzero(place[self.row] >= 0)
         bits = np.flatnonzero(place[self.row][self.crowd] >= 0)
         cells = np.flatnonzero(place[self.row][self.crowd][self.bit] >= 0)
-        of = {"offset": rows, "step": rows, "fixed": rows, "row": crowds, "installs": crowds}
+        of = {"offset": rows, "step": rows, "fixed": rows, "added": rows, "row": crowds, "installs": crowds}
         of |= {"crowd": bits, "inside": bits, "outside": bits}
         kept: dict[str, Any] = {each.name: getattr(self, each.name)[of.get(each.name, cells)] for each in fields(self)}
         kept["row"] = place[kept["row"]]
@@ -93,10 +94,14 @@ class Law:
         return replace(self, **changed)
 
     def variance(self) -> Variance:
-        """Of each estimate as a function of the true share, which is quadratic."""
+        """Of each estimate as a function of the true share, which is quadratic. Noise on counts blurs their steps."""
         nothing = np.zeros(len(self.step))
-        none, half, all_ = (self.cumulants(nothing, nothing + share)[0][2] for share in (0.0, 0.5, 1.0))
-        return Variance(floor=none, slope=all_ - none, sampling=4 * half - 2 * (none + all_), step=self.step)
+        none, half, all_ = (
+            self.cumulants(nothing, nothing + share)[0][2] + added
+            for share, added in zip((0.0, 0.5, 1.0), self.added.T, strict=True)
+        )
+        step = np.where(self.added.any(axis=1), 0.0, self.step)
+        return Variance(floor=none, slope=all_ - none, sampling=4 * half - 2 * (none + all_), step=step)
 
     def cumulants(self, tilt: Array, share: Array) -> tuple[Curve, Array]:
         """Of the sum of all moves, at one tilt and one true share for each row; and the slope of the first in f."""

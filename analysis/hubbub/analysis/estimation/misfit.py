@@ -25,10 +25,12 @@ def misfitting_cohorts(cohort_p: Array) -> tuple[int, ...]:
     return tuple(int(i) for i in np.flatnonzero(odd))
 
 
-def of_shares(cohorts: Sequence[Cohort], found: Shares) -> Array:
+def of_shares(cohorts: Sequence[Cohort], found: Shares, several: bool = False) -> Array:
     """Chi-square of each cohort's cells against the joint estimates; NaN where a cohort is all there is.
 
     A cohort's cell and the estimate it takes part in, with coefficient c, differ with variance (1 - c) times its own.
+    Where an install may hold `several` answers, cells depend on each other: the worst of them counts, times their
+    number (Bonferroni), which holds however they do.
     """
     floor, slope, sampling = (
         np.array([getattr(cohort, name) for cohort in cohorts])[found.cohort] for name in ("floor", "slope", "sampling")
@@ -39,8 +41,12 @@ def of_shares(cohorts: Sequence[Cohort], found: Shares) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         variance = (floor + slope * truth + sampling * truth * (1 - truth)) * (1 - found.coefficient)
         squares = (np.concatenate([cohort.shares for cohort in cohorts]) - fitted) ** 2 / variance
-    total = np.bincount(found.cohort[shared], squares[shared], len(cohorts))
     degrees = np.bincount(found.cohort[shared], minlength=len(cohorts))
+    if several:
+        worst = np.zeros(len(cohorts))
+        np.maximum.at(worst, found.cohort[shared], squares[shared])
+        return np.where(degrees > 0, np.minimum(degrees * np.asarray(stats.chi2.sf(worst, 1)), 1), np.nan)
+    total = np.bincount(found.cohort[shared], squares[shared], len(cohorts))
     return np.where(degrees > 0, np.asarray(stats.chi2.sf(total, np.maximum(degrees, 1))), np.nan)
 
 

@@ -36,8 +36,9 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The cells of one level; each has variance floor + slope g + sampling g (1 - g) at its true share g. `parts` are
-    the cohorts behind it, one of each definition, and their weights."""
+    """The cells of one level; each has variance floor + slope g + sampling g (1 - g) at its true share g, and noise on
+    the number of reports moves all of them together. `parts` are the cohorts behind it, one of each definition, and
+    their weights."""
 
     parts: tuple[tuple[Cohort, float], ...]
     shares: Array
@@ -56,9 +57,8 @@ class Level:
             )
         weight = np.array([1 / (cohort.floor or cohort.sampling) for cohort in observed])
         weight /= weight.sum()
-        floor, slope = (
-            float(np.sum(weight**2 * [getattr(cohort, name) for cohort in observed])) for name in ("floor", "slope")
-        )
+        floor = float(np.sum(weight**2 * [cohort.own_floor + cohort.per_count for cohort in observed]))
+        slope = float(np.sum(weight**2 * [cohort.own_slope for cohort in observed]))
         return cls(
             parts=tuple(zip(observed, weight.tolist(), strict=True)),
             shares=np.sum([w * cohort.shares for w, cohort in zip(weight, observed, strict=True)], axis=0),
@@ -208,6 +208,10 @@ class Levels:
                 share = guess.reshape(len(guess), x.shape[1], -1).sum(axis=2)
                 total = total + _dots(x * y, level.floor + (level.slope + level.sampling) * share)
                 total = total - level.sampling * _dots(x, share) * _dots(y, share)
+                for cohort, weight in level.parts:
+                    if cohort.per_count:
+                        ones = cohort.noise.p_star + cohort.noise.gain * share
+                        total = total + weight**2 * cohort.per_count * _dots(x, ones) * _dots(y, ones)
         return total
 
 

@@ -17,6 +17,7 @@ KINDS = {
     "mean": "hubbub.analysis.kinds.mean:MEAN",
     "histogram": "hubbub.analysis.kinds.histogram:HISTOGRAM",
     "range": "hubbub.analysis.kinds.range:RANGE",
+    "set": "hubbub.analysis.kinds.set:SET",
 }
 """Where each kind is, by its name in metrics.toml. Loaded when it is first asked for."""
 

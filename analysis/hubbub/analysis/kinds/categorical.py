@@ -1,4 +1,4 @@
-"""What flags, choices and histograms share: a share for each declared answer, and for none of them."""
+"""What flags, choices, histograms and sets share: a share for each declared answer, and for none of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Questions:
     """The answers, what each is, and for each cohort of all definitions which answer each bit asks about.
 
     `best_guess` makes possible shares of estimates and their variances. `rest_is_absent`: whoever is in no answer's
-    share did not answer. `attack_gain` is how far one fake report of n moves a share, times n.
+    share did not answer. `attack_gain` is how far one fake report of n moves a share, times n. `several`: an install
+    may be in the shares of several answers, which then depend on each other in ways that nobody knows.
     """
 
     values: Sequence[str]
@@ -36,6 +37,7 @@ class Questions:
     attack_gain: float
     notes: Sequence[str] = ()
     rest_is_absent: bool = False
+    several: bool = False
 
 
 def decode_answers(pools: Pools, questions: Questions, options: Options) -> Decoding:
@@ -65,7 +67,7 @@ def decode_answers(pools: Pools, questions: Questions, options: Options) -> Deco
         pools,
         options,
         rows,
-        diagnostics=_diagnostics(cohorts, found, questions.attack_gain, options),
+        diagnostics=_diagnostics(cohorts, found, questions, options),
         noise_floor=floor,
         notes=[*questions.notes, *_notes(found)],
         answered_only=answered_only,
@@ -186,15 +188,15 @@ def _covariance(
     return lambda own: none + own * (all_ - none)
 
 
-def _diagnostics(cohorts: Sequence[Cohort], found: Shares, attack_gain: float, options: Options) -> Diagnostics:
-    cohort_p = misfit.of_shares(cohorts, found)
+def _diagnostics(cohorts: Sequence[Cohort], found: Shares, questions: Questions, options: Options) -> Diagnostics:
+    cohort_p = misfit.of_shares(cohorts, found, questions.several)
     return Diagnostics(
         cohort_p=cohort_p,
         odd_cohorts=misfit.misfitting_cohorts(cohort_p),
         indistinguishable=(),
         rank=int(np.isfinite(found.estimate).sum()),
         num_columns=len(found.estimate),
-        attack_radius=options.fake_share * attack_gain,
+        attack_radius=options.fake_share * questions.attack_gain,
         fake_share=options.fake_share,
         hidden_heavy_share=0.0,
     )

@@ -58,7 +58,7 @@ HISTOGRAM: Kind[Histogram] = Kind(
     toml=_toml,
     tested=lambda shape, candidates: shape.num_buckets,
     asked=lambda shape: shape.buckets_per_report / shape.num_buckets,
-    released=lambda decoding: [i for i, role in enumerate(decoding.roles) if role == ANSWER],
+    released=lambda decoding: range(len(decoding.values)),
     plan_options=(
         PlanOption("num_buckets", 8, "histogram (default: 8)"),
         PlanOption("buckets_per_report", 2, "histogram (default: 2)"),

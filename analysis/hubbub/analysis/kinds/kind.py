@@ -63,7 +63,8 @@ class Kind(Generic[S]):
 
     `decode` makes a result of pooled tallies, and of candidates where the list of answers is open. `unit_variance` is n
     times the variance of the estimated share of an answer that a share of n installs holds, beside so many strings.
-    `planned` is the shape with given `plan_options`, `toml` its keys in a metrics.toml, `plan_problems` what is wrong
+    `planned` is the shape with given `plan_options`, `alternatives` are all that differ from it in what was not given,
+    of which a plan takes the best, `toml` is a shape's keys in a metrics.toml, `plan_problems` what is wrong
     with expecting so many strings, `plan_remarks` what else a planner should know.
 
     What a plan must know of `decode`: `tested` is how many rows it tests, given so many candidates; `row_variance` is
@@ -75,6 +76,7 @@ class Kind(Generic[S]):
     unit_variance: Callable[[S, Noise, float, int], float]
     planned: Callable[[Mapping[str, int], int], S]
     toml: Callable[[S], str]
+    alternatives: Callable[[S, Mapping[str, int]], Sequence[S]] = lambda shape, given: (shape,)
     tested: Callable[[S, int], int] = lambda shape, candidates: 1
     row_variance: Callable[[S, Noise, float, int], float] | None = None
     asked: Callable[[S], float] | None = None
@@ -83,7 +85,7 @@ class Kind(Generic[S]):
     plan_remarks: Callable[[Sketch[S]], list[str]] = lambda sketch: []
     goal: Goal = Goal()
     released: Callable[[Decoding], Sequence[int]] | None = None
-    """The rows of a result whose errors allow for noise on counts, so that they can be published; None: not yet any."""
+    """The rows of a result that can be published, because their errors allow for noise on counts; None: none."""
     has_shares: bool = True
     """Whether its rows are shares, so that those among the installs that answered can be asked for."""
     has_ranges: bool = False

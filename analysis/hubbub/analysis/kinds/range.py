@@ -164,6 +164,7 @@ RANGE: Kind[Range] = Kind(
     toml=lambda shape: f"low = 0\nhigh = 1\nnum_leaves = {shape.num_leaves}\nbranching = {shape.branching}",
     tested=lambda shape, candidates: shape.branching ** _shown_level(shape.branching, shape.num_leaves),
     row_variance=_row_variance,
+    released=lambda decoding: range(len(decoding.values)),
     plan_options=(
         PlanOption("num_leaves", 256, "range (default: 256)"),
         PlanOption("branching", 4, "range (default: 4)"),

@@ -13,7 +13,7 @@ from hubbub.analysis.kinds.published_rappor import rappor_at
 from hubbub.analysis.kinds.string_rows import judge
 from hubbub.analysis.kinds.variances import bit_variance
 from hubbub.analysis.options import Options
-from hubbub.analysis.result import Decoding
+from hubbub.analysis.result import ANSWER, Decoding
 from hubbub.protocol.channel import Noise
 from hubbub.protocol.kinds import String
 
@@ -124,6 +124,7 @@ STRING: Kind[String] = Kind(
     planned=_planned,
     toml=_toml,
     tested=lambda shape, candidates: candidates,
+    released=lambda decoding: [i for i in decoding.detected.nonzero()[0].tolist() if decoding.roles[i] == ANSWER],
     plan_options=(
         PlanOption("num_bits", None, "string (default: 64)"),
         PlanOption("num_hashes", 1, "string (default: 1)"),

@@ -73,7 +73,7 @@ def _sketch(plan: Plan) -> Sketch[Any]:
 
 def _slot_words(slots: Slots, plan: Plan) -> list[str]:
     permanent = plan.epsilon_permanent
-    values = min(slots.max_values, plan.shape.num_masks)
+    values = min(slots.max_values, plan.shape.most_slots)
     return [
         f"Values that change in {short_percent(slots.change_rate)} of epochs, over {slots.life} epochs: "
         f"max_values = {values} (lifetime epsilon {show(values * permanent)}, between histories "
@@ -118,7 +118,7 @@ def table_words(plan: Plan, found: Mapping[tuple[float, Fraction], float]) -> li
 
 def toml_of(plan: Plan, slots: Slots | None) -> str:
     """The planned metric, to be put into a metrics.toml."""
-    most = plan.shape.num_masks
+    most = plan.shape.most_slots
     slots_wanted = [] if plan.once else [f"max_values = {min(most, slots.max_values) if slots else min(most, 2)}"]
     return "\n".join(
         [

@@ -47,22 +47,34 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedMetric:
-    """The figures of one metric, each epoch by itself and then all together. `reports` are noised."""
+    """The figures of one metric, each epoch by itself and then all together. `reports` are noised. Of strings there are
+    figures of those that were detected among so many `candidates`; None where the answers are known beforehand."""
 
     metric: Definition
     reports: Mapping[int, int]
     figures: tuple[Figure, ...]
+    candidates: int | None
+
+
+Candidates = Mapping[str, Sequence[str]]
+"""The strings to look for, by the name of the metric."""
 
 
 def release(
-    tallies: Sequence[Tally], noise: CountNoise, ledger: Ledger, random: Random, options: Options
+    tallies: Sequence[Tally],
+    noise: CountNoise,
+    ledger: Ledger,
+    random: Random,
+    options: Options,
+    candidates: Candidates | None = None,
 ) -> list[PublishedMetric]:
     """Charge the ledger, draw the noise, estimate. Raises `Invalid`, with nothing charged, for what cannot be
     published."""
-    require(_problems(tallies))
+    lists = candidates or {}
+    require(_problems(tallies, lists))
     ledger.charge([item for tally in tallies for item in items_of(tally, noise)])
     source = NoiseSource(random)
-    return [publish(tally, noise, source, options) for tally in tallies]
+    return [publish(tally, noise, source, options, lists.get(tally.metric.name, ())) for tally in tallies]
 
 
 def items_of(tally: Tally, noise: CountNoise) -> list[Item]:
@@ -83,7 +95,7 @@ def items_of(tally: Tally, noise: CountNoise) -> list[Item]:
     ]
 
 
-def _problems(tallies: Sequence[Tally]) -> list[str]:
+def _problems(tallies: Sequence[Tally], candidates: Candidates) -> list[str]:
     problems = [] if tallies else ["at least one tally must be given, got none"]
     for name, times in Counter(tally.metric.name for tally in tallies).items():
         if times > 1:
@@ -92,21 +104,29 @@ def _problems(tallies: Sequence[Tally]) -> list[str]:
         metric = tally.metric
         if kind_of(metric.kind).released is None:
             problems.append(f"{metric.name} is a {metric.kind}, whose errors do not yet allow for noise on counts")
+        if metric.shape.open_list and not candidates.get(metric.name):
+            problems.append(
+                f"{metric.name} is a {metric.kind}, of which those are published that are detected in a list: give "
+                "--candidates FILE"
+            )
         if not tally.epochs:
             problems.append(f"{metric.name} must have at least one epoch, got none")
     return problems
 
 
-def publish(tally: Tally, noise: CountNoise, source: NoiseSource, options: Options) -> PublishedMetric:
+def publish(
+    tally: Tally, noise: CountNoise, source: NoiseSource, options: Options, candidates: Sequence[str] = ()
+) -> PublishedMetric:
     """Noise and figures of one tally; `release` charges for it first."""
     noised = {epoch: _noised(counts, noise, source) for epoch, counts in tally.epochs.items()}
     figures = [
         figure
         for some in ([{epoch: counts} for epoch, counts in noised.items()] + ([noised] if len(noised) > 1 else []))
-        for figure in _figures(tally.metric, some, noise, options)
+        for figure in _figures(tally.metric, some, noise, options, candidates)
     ]
     reports = {epoch: max(0, sum(counts.num_reports)) for epoch, counts in noised.items()}
-    return PublishedMetric(metric=tally.metric, reports=reports, figures=tuple(figures))
+    listed = len(set(candidates)) if tally.metric.shape.open_list else None
+    return PublishedMetric(metric=tally.metric, reports=reports, figures=tuple(figures), candidates=listed)
 
 
 def _noised(counts: Counts, noise: CountNoise, source: NoiseSource) -> Counts:
@@ -116,28 +136,34 @@ def _noised(counts: Counts, noise: CountNoise, source: NoiseSource) -> Counts:
     )
 
 
-def _figures(metric: Definition, epochs: Mapping[int, Counts], noise: CountNoise, options: Options) -> list[Figure]:
+def _figures(
+    metric: Definition, epochs: Mapping[int, Counts], noise: CountNoise, options: Options, candidates: Sequence[str]
+) -> list[Figure]:
     kept = {epoch: _enough(counts, noise) for epoch, counts in epochs.items()}
     if not any(sum(counts.num_reports) for counts in kept.values()):
         return []  # so few reports that there is nothing to divide by
     kind = kind_of(metric.kind)
     assert kind.released is not None
     with one_thread(), np.errstate(under="ignore"):
-        found: Decoding = kind.decode([pool_counts(metric, kept, noise.variance)], [], options)
+        found: Decoding = kind.decode([pool_counts(metric, kept, noise.variance)], candidates, options)
     label = epoch_span(tuple(epoch_text(metric.every, epoch) for epoch in epochs))
-    return [
-        Figure(
-            epochs=label,
-            value=found.values[i],
-            estimate=_rounded(found.estimate[i], found.std_error[i]),
-            std_error=_rounded(found.std_error[i], found.std_error[i]),
-            low=_rounded(found.low[i], found.std_error[i]),
-            high=_rounded(found.high[i], found.std_error[i]),
-            is_share=found.roles[i] != NUMBER,
-        )
-        for i in kind.released(found)
-        if np.isfinite(found.std_error[i])
-    ]
+    return [_figure(found, i, label) for i in kind.released(found) if np.isfinite(found.std_error[i])]
+
+
+def _figure(found: Decoding, row: int, epochs: str) -> Figure:
+    estimate, error = float(found.estimate[row]), float(found.std_error[row])
+    low, high = float(found.low[row]), float(found.high[row])
+    if np.isfinite(found.high_selected[row]):  # shown only because it was detected: ordinary intervals forget that
+        low, high = min(float(found.low_selected[row]), estimate), max(float(found.high_selected[row]), estimate)
+    return Figure(
+        epochs=epochs,
+        value=found.values[row],
+        estimate=_rounded(estimate, error),
+        std_error=_rounded(error, error),
+        low=_rounded(low, error),
+        high=_rounded(high, error),
+        is_share=found.roles[row] != NUMBER,
+    )
 
 
 def _enough(counts: Counts, noise: CountNoise) -> Counts:

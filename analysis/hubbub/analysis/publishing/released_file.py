@@ -52,6 +52,7 @@ def _metric_facts(one: PublishedMetric) -> dict[str, Any]:
         "metric": one.metric.to_json(),
         "unit": one.metric.shape.unit,
         "reports": {epoch_text(one.metric.every, epoch): count for epoch, count in one.reports.items()},
+        "candidates": one.candidates,
         "figures": [
             {
                 "epochs": figure.epochs,

@@ -11,7 +11,9 @@ from typing import Any
 
 from hubbub.analysis.publishing.released_file import SCRIPT
 from hubbub.analysis.render.text import number, percent
+from hubbub.protocol.invalid import plural
 
+_TOO_FEW = "Too few reports for figures with so much noise."
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #1c1c1c; }
 table { border-collapse: collapse; width: 100%; margin: .5rem 0 1.5rem; }
@@ -47,9 +49,17 @@ def to_html(facts: dict[str, Any]) -> str:
 
 
 def _metric(one: dict[str, Any]) -> str:
+    title, listed = f"<h2>{escape(one['metric']['name'])}</h2>", one["candidates"]
+    if not one["figures"]:
+        return f"{title}<p>{'None of ' + plural(listed, 'string') + ' was detected.' if listed else _TOO_FEW}</p>"
     rows = "".join(_row(figure, one["unit"]) for figure in one["figures"])
     head = '<tr><th>when</th><th>value</th><th class="n">estimate</th><th class="n">interval</th></tr>'
-    return f"<h2>{escape(one['metric']['name'])}</h2><table>{head}{rows}</table>"
+    words = (
+        f"<p>Detected among {plural(listed, 'string')} that were looked for, which the intervals allow for.</p>"
+        if listed
+        else ""
+    )
+    return f"{title}{words}<table>{head}{rows}</table>"
 
 
 def _row(figure: dict[str, Any], unit: str) -> str:

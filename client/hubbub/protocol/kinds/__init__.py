@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from hubbub.protocol.kinds.histogram import Histogram
     from hubbub.protocol.kinds.mean import Mean
     from hubbub.protocol.kinds.range import Range
+    from hubbub.protocol.kinds.set import Set
     from hubbub.protocol.kinds.string import String
     from hubbub.protocol.shape import Shape
 
-__all__ = ["KINDS", "Choice", "Flag", "Histogram", "Mean", "Range", "String", "shape_class"]
+__all__ = ["KINDS", "Choice", "Flag", "Histogram", "Mean", "Range", "Set", "String", "shape_class"]
 
 KINDS = {
     "flag": "hubbub.protocol.kinds.flag:Flag",
@@ -27,6 +28,7 @@ KINDS = {
     "mean": "hubbub.protocol.kinds.mean:Mean",
     "histogram": "hubbub.protocol.kinds.histogram:Histogram",
     "range": "hubbub.protocol.kinds.range:Range",
+    "set": "hubbub.protocol.kinds.set:Set",
 }
 
 

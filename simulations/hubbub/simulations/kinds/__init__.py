@@ -21,6 +21,7 @@ KINDS = {
     "mean": "hubbub.simulations.kinds.mean:MeanKind",
     "histogram": "hubbub.simulations.kinds.histogram:HistogramKind",
     "range": "hubbub.simulations.kinds.range:RangeKind",
+    "set": "hubbub.simulations.kinds.set:SetKind",
 }
 
 

@@ -1,6 +1,7 @@
 """What people answer: the values of one metric and how common each is, from a few words, from a file, or by default.
 
-Lists (flag, choice, string) have values in an order, and a share for each rank. Numbers (mean, histogram, range) are
+Lists (flag, choice, string) have values in an order, and a share for each rank; a value of a set is all that one person
+uses. Numbers (mean, histogram, range) are
 laid on a grid finer than what the metric tells apart, so that every population is a finite one whose truth is known.
 """
 
@@ -29,6 +30,9 @@ populations of lists (flag, choice, string), the values in their order:
   exponential:20[,COUNT]    the r-th value with weight e^(-r/20)
   normal[:COUNT]            a bell over the list, most common in its middle
   uniform[:COUNT]           all alike (COUNT: how many strings there are, default 1000)
+populations of sets, every item by itself:
+  zipf:1                    the r-th item is used by 50 % r^-1 of people
+  uniform:30%               every item is used by so many
 populations of numbers (mean, histogram, range):
   normal[:MEAN,SD]          without figures a bell over the range, or over the buckets
   lognormal:MEDIAN,SPREAD   SPREAD is the deviation of the logarithm

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hubbub.analysis.arrays import Array
-from hubbub.protocol.metric import Definition
+from hubbub.protocol.metric import Definition, Metric
 from hubbub.simulations.kinds import kind_of
 from hubbub.simulations.kinds.kind import NOWHERE, Index
 from hubbub.simulations.people.histories import AWAY, Histories
@@ -46,6 +46,20 @@ def masks_by_cohort(metric: Definition, histories: Histories, rng: np.random.Gen
         answers = histories.answers[present]
         keys = np.where(answers == AWAY, NOWHERE, masks.keys[answers])  # ABSENT = -1 is the last of them
         yield CohortMasks(cohort, keys, here[present], masks.where)
+
+
+def parts_kept(metric: Metric, masks: CohortMasks) -> list[CohortMasks]:
+    """The same installs, once for each part of a mask that is kept by itself: all of it, or one bit after the other."""
+    if not metric.keeps_by_bit:
+        return [masks]
+    has = np.zeros((len(masks.where), metric.shape.width(masks.cohort)), dtype=bool)
+    key, place = np.nonzero(masks.where != NOWHERE)
+    has[key, masks.where[key, place]] = True
+    away = masks.keys == NOWHERE
+    return [
+        masks._replace(keys=np.where(away, NOWHERE, bit[masks.keys].astype(np.int64)), where=np.array([[NOWHERE], [0]]))
+        for bit in has.T
+    ]
 
 
 def _rounded(thresholds: Array, histories: Histories, rng: np.random.Generator) -> CohortMasks:

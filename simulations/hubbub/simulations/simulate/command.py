@@ -6,11 +6,13 @@ import json
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from datetime import UTC, date, datetime
+from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import numpy as np
 
@@ -18,9 +20,10 @@ from hubbub.analysis import progress
 from hubbub.analysis.candidates_file import MOST_CANDIDATES
 from hubbub.analysis.engines.engine import FORMS as ENGINES
 from hubbub.analysis.engines.engine import engine_from
-from hubbub.protocol.invalid import Invalid, brief, plural
+from hubbub.protocol.invalid import Invalid, brief, plural, require
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.segments import OTHER, Segment
 from hubbub.protocol.tally_files import write_tally
 from hubbub.simulations.html_page import require_page_packages
 from hubbub.simulations.people.behaviour import Behaviour
@@ -45,6 +48,7 @@ def add_simulate(parser: ArgumentParser) -> None:
         "  hubbub simulate metrics.toml --population homepage=zipf:1.1,500 --population startup_time=normal:3,1\n"
         "  hubbub simulate metrics.toml --population homepage=csv:domains.csv --consent 30%\n"
         "  hubbub simulate metrics.toml --epochs 30 --change 2% --absent 10% --churn 1%    answers that change\n"
+        "  hubbub simulate metrics.toml --by platform --split linux:6,macos:1,windows:3\n"
         "  hubbub simulate metrics.toml --installs 1e7 --out tallies && hubbub decode tallies/dark_theme.json\n"
         "  hubbub simulate metrics.toml --installs 1e5 --way reports --engine local    every report drawn, on all cores"
     )
@@ -55,6 +59,7 @@ def add_simulate(parser: ArgumentParser) -> None:
     parser.add_argument("--metric", action="append", default=[], help="only this one; may be given again")
     several: dict[str, Any] = {"action": "append", "default": []}
     parser.add_argument("--population", metavar="METRIC=POPULATION", help="who answers what; see below", **several)
+    _add_segments(parser)
     parser.add_argument("--change", metavar="[METRIC=]SHARE", help="answers drawn anew in each epoch", **several)
     parser.add_argument(
         "--drift",
@@ -90,6 +95,16 @@ def add_simulate(parser: ArgumentParser) -> None:
     parser.add_argument("--report", metavar="FILE.html", help="write a page with pictures that needs no network")
     parser.add_argument("--out", metavar="DIR", help="write tallies and candidates for `hubbub decode`, and the truth")
     parser.add_argument("--json", action="store_true", help="everything as JSON")
+
+
+def _add_segments(parser: ArgumentParser) -> None:
+    parser.add_argument("--by", metavar="KEY", help="each segment by itself: a key of [segments], such as platform")
+    parser.add_argument(
+        "--split",
+        metavar="VALUE:WEIGHT,...",
+        help="with --by: how the installs are divided, such as linux:6,macos:1,windows:3 (default: evenly). "
+        "METRIC@VALUE=POPULATION is a population of one segment",
+    )
 
 
 def run_simulate(arguments: Namespace) -> int:
@@ -139,7 +154,8 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
         if name not in registry.metrics:
             raise Invalid([f"--metric must be one of {', '.join(registry.metrics)}, got {brief(name)}"])
     metrics = [registry[name] for name in arguments.metric] or list(registry)
-    people = _by_metric("population", arguments.population, metrics, parse_people)
+    crowds = _crowds(arguments, registry)
+    people = _by_metric("population", arguments.population, metrics, parse_people, [dict(c.segment) for c in crowds])
     rates = {
         name: _by_metric(name, getattr(arguments, name), metrics, lambda metric, text: _share(text))
         for name in ("change", "drift", "absent")
@@ -149,8 +165,8 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
     start = START if arguments.start is None else int(_midnight(arguments.start))
     return [
         Setting(
-            metric=metric,
-            people=people.get(metric.name) or default_population(metric.shape),
+            metric=metric.in_segment(crowd.segment),
+            people=_people_of(people, metric, crowd.segment),
             behaviour=Behaviour(
                 **{name: found[metric.name] for name, found in rates.items() if metric.name in found},
                 season=seasons.get(metric.name, Behaviour().season),
@@ -158,25 +174,81 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
                 churn=arguments.churn,
                 consent=arguments.consent,
             ),
-            installs=arguments.installs,
+            installs=crowd.installs,
             epochs=arguments.epochs,
             candidates=candidates.get(metric.name),
             start=start,
         )
         for metric in metrics
+        for crowd in crowds
     ]
 
 
+class _Crowd(NamedTuple):
+    """The installs of one segment."""
+
+    segment: Segment
+    installs: int
+
+
+def _crowds(arguments: Namespace, registry: Registry) -> list[_Crowd]:
+    """The installs by segment; all of them where none are told apart."""
+    if arguments.by is None:
+        require(["--split divides what --by tells apart, got it without"] if arguments.split else [])
+        return [_Crowd((), arguments.installs)]
+    if arguments.way == "clients":
+        raise Invalid([f"--by is for tallies and reports, not for --way clients, got --by {brief(arguments.by)}"])
+    if arguments.by not in registry.segments:
+        known = ", ".join(registry.segments) or "none, for the registry has no [segments]"
+        raise Invalid([f"--by must be a key of segments: {known}, got {brief(arguments.by)}"])
+    values = registry.segments[arguments.by]
+    weights = _weights(arguments.split, (*values, OTHER)) if arguments.split else dict.fromkeys(values, 1.0)
+    total, left = sum(weights.values()), arguments.installs
+    found = []
+    for value, weight in weights.items():
+        installs = min(left, round(arguments.installs * weight / total))
+        left -= installs
+        found.append(_Crowd(((arguments.by, value),), installs))
+    return [crowd for crowd in found if crowd.installs]
+
+
+def _weights(split: str, values: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for part in split.split(","):
+        value, colon, weight = part.rpartition(":")
+        try:
+            number = float(weight)
+        except ValueError:
+            number = -1.0
+        if not colon or value not in values or value in found or not 0 < number < inf:
+            words = f"VALUE:WEIGHT with a value of {', '.join(values)}, each once, and a weight above 0"
+            raise Invalid([f"--split must be {words}, got {brief(part)}"])
+        found[value] = number
+    return found
+
+
+def _people_of(people: Mapping[str, Distribution], metric: Metric, segment: Segment) -> Distribution:
+    """Those of this segment, if it has its own; else those of the metric."""
+    own = [people[key] for _, value in segment if (key := f"{metric.name}@{value}") in people]
+    return next(iter(own), None) or people.get(metric.name) or default_population(metric.shape)
+
+
 def _by_metric(
-    option: str, given: Sequence[str], metrics: Sequence[Metric], read: Callable[[Metric, str], T | None]
+    option: str,
+    given: Sequence[str],
+    metrics: Sequence[Metric],
+    read: Callable[[Metric, str], T | None],
+    segments: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, T]:
-    """`NAME=text` is for one metric; a text without a name for all; the last word on a metric counts."""
+    """`NAME=text` is for one metric, `NAME@VALUE=text` for one of its segments; a text without a name for all; the last
+    word on a metric counts."""
     by_name = {metric.name: metric for metric in metrics}
+    by_name |= {f"{m.name}@{value}": m for m in metrics for segment in segments for value in segment.values()}
     found: dict[str, T] = {}
     for item in given:
         name, equals, text = item.partition("=")
         named = bool(equals) and name in by_name
-        if equals and not named and name.isidentifier():
+        if equals and not named and (name.isidentifier() or "@" in name):
             raise Invalid([f"--{option} {brief(item)}: must name one of {', '.join(by_name)}, got {brief(name)}"])
         if option == "population" and not named and len(metrics) > 1:
             raise Invalid([f"--population must be METRIC=POPULATION, one of {', '.join(by_name)}, got {brief(item)}"])
@@ -187,7 +259,7 @@ def _by_metric(
                 words = error.problems[0] if isinstance(error, Invalid) else f"must be a number or percentage: {error}"
                 raise Invalid([f"--{option} {brief(item)}: {words}"]) from None
             if value is not None:
-                found[metric.name] = value
+                found[name if named else metric.name] = value
     return found
 
 
@@ -243,12 +315,12 @@ def write(directory: Path, results: Sequence[SimulationResult]) -> None:
     """Tallies and candidates as an analyst would have them, and what the analyst would not have: the truth."""
     directory.mkdir(parents=True, exist_ok=True)
     for result in results:
-        name = result.setting.metric.name
+        name = "-".join([result.setting.metric.name, *(quote(value, "") for _, value in result.setting.metric.segment)])
         write_tally(result.tally, directory / f"{name}.json")
         if result.setting.candidates is not None:
             lines = "".join(f"{text}\n" for text in result.setting.candidates)
             (directory / f"{name}.candidates.txt").write_text(lines, encoding="utf-8")
-        rows = {"metric": name, "rows": _rows(result), "scorecard": result.card.to_json()}
+        rows = {"metric": result.card.metric, "rows": _rows(result), "scorecard": result.card.to_json()}
         (directory / f"{name}.truth.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
@@ -290,9 +362,10 @@ def _facts(arguments: Namespace, results: Sequence[SimulationResult]) -> dict[st
 
 def _words(results: Sequence[SimulationResult]) -> str:
     setting = results[0].setting
+    installs = sum(result.setting.installs for result in results if result.setting.metric.name == setting.metric.name)
     lines = [
-        f"{setting.installs:,} installs, {plural(setting.epochs, 'epoch')}; {setting.behaviour.words()}",
-        *(f"  {result.setting.metric.name}: {result.setting.people.words}" for result in results),
+        f"{installs:,} installs, {plural(setting.epochs, 'epoch')}; {setting.behaviour.words()}",
+        *(f"  {result.card.metric}: {result.setting.people.words}" for result in results),
         "",
         table([result.card for result in results]),
         "",

@@ -22,7 +22,7 @@ from hubbub.protocol.tally import Counts, Tally
 from hubbub.simulations.exact_tallies import carry
 from hubbub.simulations.kinds.kind import NOWHERE, Index
 from hubbub.simulations.people.histories import Histories
-from hubbub.simulations.people.masks import CohortMasks, masks_by_cohort
+from hubbub.simulations.people.masks import CohortMasks, masks_by_cohort, parts_kept
 from hubbub.simulations.simulate.slots import Answered, answer_from_slots
 
 
@@ -44,11 +44,15 @@ def exact_tally(
     reports, rows, stale = [], [], 0
     num_cohorts = metric.shape.num_cohorts
     for masks in masks_by_cohort(metric, histories, rng):
-        answered = answer_from_slots(metric, masks.keys, masks.installs, epochs, rng)
-        stale += answered.stale
-        totals, counts = _counts(metric, masks, answered, rng)
+        parts, width = parts_kept(metric, masks), metric.shape.width(masks.cohort)
+        columns = []
+        for part in parts:
+            answered = answer_from_slots(metric, part.keys, part.installs, epochs, rng)
+            stale += answered.stale
+            totals, counts = _counts(metric, part, width // len(parts), answered, rng)
+            columns.append(counts)
         reports.append(totals)
-        rows.append(counts)
+        rows.append(np.concatenate(columns, axis=1))
         progress((masks.cohort + 1) / num_cohorts)
     return Sampled(tally_from(metric, epochs, reports, rows), stale)
 
@@ -67,11 +71,13 @@ def tally_from(metric: Definition, epochs: Sequence[int], reports: Sequence[Inde
     )
 
 
-def _counts(metric: Metric, masks: CohortMasks, answered: Answered, rng: np.random.Generator) -> tuple[Index, Index]:
+def _counts(
+    metric: Metric, masks: CohortMasks, width: int, answered: Answered, rng: np.random.Generator
+) -> tuple[Index, Index]:
     shown, installs, keys = _memos(answered)
     sets, which = _alike(shown)
     held = np.bincount(which, installs, minlength=len(sets)).astype(np.int64)
-    ones = _ones(which, installs, masks.where[keys], len(sets), metric.shape.width(masks.cohort))
+    ones = _ones(which, installs, masks.where[keys], len(sets), width)
     memos = carry(metric.noise.permanent, held[:, np.newaxis], ones, rng)
     in_epoch = sets.T.astype(np.float64)  # whole numbers below 2**53: exact, and much faster than integers
     totals, shown_ones = ((in_epoch @ count).astype(np.int64) for count in (held, memos))

@@ -23,7 +23,7 @@ from hubbub.protocol.channel import PRECISION, UNITS, KaryChannel, SubsetChannel
 from hubbub.protocol.metric import Metric
 from hubbub.simulations.kinds.kind import NOWHERE, Index
 from hubbub.simulations.people.histories import Histories
-from hubbub.simulations.people.masks import CohortMasks, masks_by_cohort
+from hubbub.simulations.people.masks import CohortMasks, masks_by_cohort, parts_kept
 from hubbub.simulations.simulate.exact import Sampled, tally_from
 from hubbub.simulations.simulate.slots import Answered, answer_from_slots
 
@@ -60,55 +60,61 @@ def report_tally(
     stale = 0
     drawn = map(draw_portion, items) if engine is None else engine.map(draw_portion, items)
     for number, ((portion, _), (totals, counts, late)) in enumerate(zip(items, drawn, strict=True), 1):
-        reports[portion.masks.cohort] += totals
-        rows[portion.masks.cohort] += counts
+        if portion.first_bit == 0:  # every install has each part of a report
+            reports[portion.masks.cohort] += totals
+        rows[portion.masks.cohort][:, portion.first_bit : portion.first_bit + portion.width] += counts
         stale += late
         progress(number / len(items))
     return Sampled(tally_from(metric, epochs, reports, rows), stale)
 
 
 class Portion(NamedTuple):
-    """Installs of one cohort that are drawn together."""
+    """Installs of one cohort that are drawn together, and which bits of their reports."""
 
     metric: Metric
     epochs: Sequence[int]
     masks: CohortMasks
+    first_bit: int
+    width: int
 
 
 def draw_portion(item: tuple[Portion, np.random.SeedSequence]) -> tuple[Index, Index, int]:
     """Reports of each epoch, how many of them have each bit, and how many are of an old answer."""
-    (metric, epochs, masks), seed = item
+    (metric, epochs, masks, _, width), seed = item
     rng, words = np.random.default_rng(seed), np.random.Generator(np.random.SFC64(seed.spawn(1)[0]))
-    width = metric.shape.width(masks.cohort)
     totals = np.zeros(len(epochs), dtype=np.int64)
     counts = np.zeros((len(epochs), width), dtype=np.int64)
     stale = 0
-    for block in _blocks(masks, _block_installs(metric, masks, epochs)):
+    for block in _blocks(masks, _block_installs(width, epochs)):
         answered = answer_from_slots(metric, block.keys, block.installs, epochs, rng)
         stale += answered.stale
         totals += (answered.slot != NOWHERE).sum(axis=0)
-        counts += _way(metric)(metric, block, answered, words)  # SFC64: the fastest source of words numpy has
+        counts += _way(metric)(metric, block, width, answered, words)  # SFC64: the fastest source of words numpy has
     return totals, counts, stale
 
 
 def _portions(metric: Metric, masks: CohortMasks, epochs: Sequence[int]) -> Iterator[Portion]:
     """So many blocks each; a portion has only the histories of its own installs."""
-    size = _BLOCKS_AT_ONCE * _block_installs(metric, masks, epochs)
-    ends = np.cumsum(masks.installs)
-    for start in range(0, int(ends[-1]) if len(ends) else 0, size):
-        stop = min(start + size, int(ends[-1]))
-        first, last = np.searchsorted(ends, [start, stop - 1], side="right")
-        installs = masks.installs[first : last + 1].copy()
-        installs[-1] -= ends[last] - stop
-        installs[0] -= start - (ends[first] - masks.installs[first])
-        yield Portion(metric, epochs, CohortMasks(masks.cohort, masks.keys[first : last + 1], installs, masks.where))
+    parts = parts_kept(metric, masks)
+    width = metric.shape.width(masks.cohort) // len(parts)
+    size = _BLOCKS_AT_ONCE * _block_installs(width, epochs)
+    for number, part in enumerate(parts):
+        ends = np.cumsum(part.installs)
+        for start in range(0, int(ends[-1]) if len(ends) else 0, size):
+            stop = min(start + size, int(ends[-1]))
+            first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+            installs = part.installs[first : last + 1].copy()
+            installs[-1] -= ends[last] - stop
+            installs[0] -= start - (ends[first] - part.installs[first])
+            some = CohortMasks(part.cohort, part.keys[first : last + 1], installs, part.where)
+            yield Portion(metric, epochs, some, number * width, width)
 
 
-def _block_installs(metric: Metric, masks: CohortMasks, epochs: Sequence[int]) -> int:
-    return max(WORD, CELLS // (metric.shape.width(masks.cohort) * len(epochs)))
+def _block_installs(width: int, epochs: Sequence[int]) -> int:
+    return max(WORD, CELLS // (width * len(epochs)))
 
 
-def _way(metric: Metric) -> Callable[[Metric, CohortMasks, Answered, np.random.Generator], Index]:
+def _way(metric: Metric) -> Callable[[Metric, CohortMasks, int, Answered, np.random.Generator], Index]:
     match metric.noise.permanent:
         case KaryChannel():
             return _categories
@@ -129,9 +135,8 @@ def _blocks(masks: CohortMasks, size: int) -> Iterator[CohortMasks]:
 # --- bits ---------------------------------------------------------------------------------------------------------
 
 
-def _bits(metric: Metric, block: CohortMasks, answered: Answered, rng: np.random.Generator) -> Index:
+def _bits(metric: Metric, block: CohortMasks, width: int, answered: Answered, rng: np.random.Generator) -> Index:
     """How many reports of each epoch have each bit."""
-    width = metric.shape.width(block.cohort)
     memos = [
         carry_words(_planes(block.where, held, width), metric.noise.permanent_units, rng)
         for held in answered.held.T
@@ -192,9 +197,8 @@ def _set_with(numerators: tuple[int, ...], like: Words, rng: np.random.Generator
 # --- categories ---------------------------------------------------------------------------------------------------
 
 
-def _categories(metric: Metric, block: CohortMasks, answered: Answered, rng: np.random.Generator) -> Index:
+def _categories(metric: Metric, block: CohortMasks, width: int, answered: Answered, rng: np.random.Generator) -> Index:
     """How many reports of each epoch name each category."""
-    width = metric.shape.width(block.cohort)
     drawn = answered.held != NOWHERE
     memos = np.full(answered.held.shape, NOWHERE)
     memos[drawn] = _carry_categories(block.where[answered.held[drawn], 0], width, metric.noise.permanent_units, rng)
@@ -217,7 +221,7 @@ def _carry_categories(sent: Index, width: int, units: Units, rng: np.random.Gene
 # --- subsets ------------------------------------------------------------------------------------------------------
 
 
-def _subsets(metric: Metric, block: CohortMasks, answered: Answered, rng: np.random.Generator) -> Index:
+def _subsets(metric: Metric, block: CohortMasks, width: int, answered: Answered, rng: np.random.Generator) -> Index:
     """How many reports of each epoch hold each category; a subset is reported as it was drawn."""
     channel = metric.noise.permanent
     assert isinstance(channel, SubsetChannel)

@@ -22,6 +22,7 @@ from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.segments import in_words
 from hubbub.protocol.shape import MAX_CELLS
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.people.behaviour import Behaviour
@@ -109,7 +110,7 @@ def simulate_metric(
     if not epochs:
         name, end = setting.metric.name, setting.metric.expires.isoformat()
         raise Invalid([f"{name}: expires must be after the simulation begins, got {end}; --start sets an earlier day"])
-    rng = np.random.default_rng([seed, *setting.metric.name.encode()])
+    rng = np.random.default_rng([seed, *setting.metric.name.encode(), *in_words(setting.metric.segment).encode()])
     histories = histories_of(setting, rng)
     used, sampled = _sample(setting, histories, epochs, rng, way, progress, engine)
     return judge(setting, used, histories, sampled.tally, sampled.stale)

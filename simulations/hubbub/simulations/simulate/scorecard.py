@@ -26,7 +26,7 @@ class Scorecard:
     For a range it is the largest error of its distribution function, for a mean the error as a part of the range.
     """
 
-    metric: str  # its name
+    metric: str  # its name, and its segment if it has one
     kind: str  # its kind
     reports: int  # reports counted
     epochs: int  # epochs pooled
@@ -66,7 +66,7 @@ def score(metric: Metric, decoding: Decoding, truth: Truth, counts: Mapping[Any,
     holds = judged & (decoding.low <= truth) & (truth <= decoding.high)
     error, theory = _errors(metric, decoding, truth, counts)
     return Scorecard(
-        metric=metric.name,
+        metric=decoding.title,
         kind=metric.kind,
         reports=decoding.num_reports,
         epochs=len(decoding.epochs),

@@ -69,7 +69,7 @@ class Point:
             why="To compare settings",
             owner="hubbub sweep",
             expires=date(2100, 1, 1),
-            max_values=min(self.max_values, shape.num_masks),
+            max_values=min(self.max_values, shape.most_slots),
         )
 
     def setting(self) -> Setting:
