@@ -102,9 +102,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=_turn)  # stable: within a file, and among all others, the order stays
     asked = "proof" in config.option.markexpr
     passed = _passed() if asked and config.option.resume else {}
-    left_out = [item for item in items if item.get_closest_marker("proof") and (not asked or item.nodeid in passed)]
+    left_out = {item for item in items if item.get_closest_marker("proof") and (not asked or item.nodeid in passed)}
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
 
 

@@ -91,5 +91,5 @@ class Install:
 
 
 def reports_in(bodies: Iterable[bytes], *known: Registry) -> list[Report]:
-    definitions = by_short_hash(found for asks in known for found in asks)
+    definitions = by_short_hash(found for asks in known for found in asks.in_all_segments())
     return [report for body in bodies for report in unpack(body, definitions).reports]

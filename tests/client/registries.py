@@ -28,12 +28,12 @@ def metric(name: str, kind: str = "flag", every: str = "day", **keys: object) ->
     return f"[metrics.{name}]\n" + "".join(f"{key} = {term}\n" for key, term in terms.items())
 
 
-def source(*metrics: str, lifetime: float = 60, app: str = "org.example.editor") -> str:
-    return head(app, lifetime) + "".join(metrics)
+def source(*metrics: str, lifetime: float = 60, app: str = "org.example.editor", segments: str = "") -> str:
+    return head(app, lifetime) + (f"[segments]\n{segments}\n" if segments else "") + "".join(metrics)
 
 
-def registry(*metrics: str, lifetime: float = 60, app: str = "org.example.editor") -> Registry:
-    return Registry.parse(source(*metrics, lifetime=lifetime, app=app))
+def registry(*metrics: str, lifetime: float = 60, app: str = "org.example.editor", segments: str = "") -> Registry:
+    return Registry.parse(source(*metrics, lifetime=lifetime, app=app, segments=segments))
 
 
 def clear_metric(name: str, kind: str = "flag", **keys: object) -> str:

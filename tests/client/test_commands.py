@@ -247,7 +247,7 @@ def test_a_state_of_another_version_is_told_in_words(lived: Install, command: st
     done = hubbub(command, "--state", lived.directory)
     assert done.returncode == 2
     assert done.stderr == (
-        f"hubbub {command}: {lived.directory / 'state.db'} must have schema 3, got 7: another release of hubbub wrote "
+        f"hubbub {command}: {lived.directory / 'state.db'} must have schema 4, got 7: another release of hubbub wrote "
         "it. It is left as it is, and nothing is sent. Use the release of the app that wrote it, or delete the file to "
         "start anew\n"
     )
@@ -258,7 +258,7 @@ def test_status_of_a_state_of_another_version_says_what_can_be_done(lived: Insta
         db.execute("PRAGMA user_version = 7")
     db.close()
     first = said(lived, "status").splitlines()[0]
-    assert first.startswith(f"{lived.directory.name}: off, because {lived.directory / 'state.db'} must have schema 3")
+    assert first.startswith(f"{lived.directory.name}: off, because {lived.directory / 'state.db'} must have schema 4")
     assert first.endswith("Use the release of the app that wrote it, or delete the file to start anew")
 
 

@@ -266,7 +266,7 @@ def test_a_state_of_another_version_is_refused_in_words_and_left_alone(install: 
     client.close()
     assert client.mode == "off"
     assert client.status().rule == (
-        f"the answer could not be kept: {path} must have schema 3, got {version}: another release of hubbub wrote it. "
+        f"the answer could not be kept: {path} must have schema 4, got {version}: another release of hubbub wrote it. "
         "It is left as it is, and nothing is sent. Use the release of the app that wrote it, or delete the file to "
         "start anew"
     )

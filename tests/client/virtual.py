@@ -70,7 +70,7 @@ class _World:
         self.registry, self.life, self.directory = registry, life, directory
         self.now = float(START)
         self.seen: list[Departure] = []
-        self.known = by_short_hash(registry)
+        self.known = by_short_hash(registry.in_all_segments())
         answers = Random(seed)
         self.draws = RandomDraws(answers.randbytes)
         self.timing: Chance = (lambda *_: answers.randbytes(16)) if shared_chance else chance_from(Random(7).randbytes)

@@ -42,6 +42,7 @@ NOT_RUN = [
         "needs a cluster of its own; tests/analysis/test_long_lists.py and its proof run both",
         r"hubbub .*--engine (tcp|spark):",
     ),
+    *_because("needs reports of an epoch that is over; tests/analysis/test_recounting.py runs it", r"hubbub recount\b"),
     *_because(
         "needs a PostgreSQL server; tests/collector/postgres runs each",
         r"hubbub .*--store (postgresql:|service=|URL)",

@@ -190,7 +190,7 @@ def test_the_table_of_hashes_is_right() -> None:
 def test_the_other_numbers_of_the_privacy_model_are_right() -> None:
     example = Registry.load(ROOT / "examples" / "metrics.toml")
     text = PRIVACY_MODEL.replace("\n  ", " ")
-    assert f"one of {num_groups(example.cohorts)} groups, {show_bits(example.cohorts)} bits" in text
+    assert f"one of {num_groups(example.cohorts)} groups, {show_bits(num_groups(example.cohorts))} bits" in text
     found = facts(example)["found_again_among_1000"]
     assert f"a crowd of 1,000 with the same answers {100 * found:.0f} times in 100" in text
     assert f'"{100 / (1 + exp(-1)) + 0.05:.1f} % sure"' in PRIVACY_MODEL

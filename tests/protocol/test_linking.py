@@ -11,7 +11,8 @@ import pytest
 
 from hubbub.client.identity import cohort_of
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.linking import at_most, found_again, identifying_bits, num_groups
+from hubbub.protocol.label import show_bits
+from hubbub.protocol.linking import at_most, found_again, num_groups
 from hubbub.protocol.registry import Registry
 from tests.protocol.test_label import EXAMPLE
 from tests.protocol.toml import registry, source
@@ -76,7 +77,7 @@ def test_a_registry_that_tells_too_many_installs_apart_is_refused_unless_it_says
 
 def test_twenty_bits_single_out_nine_in_ten_of_100_000() -> None:
     """Alone in one of 2**20 groups: nobody else of 99,999 is in it."""
-    assert identifying_bits([2**16, 2**15]) == 16
+    assert show_bits(num_groups([2**16, 2**15])) == "16.00"
     assert exp(-99_999 / 2**20) == pytest.approx(0.909, abs=0.001)
 
 
@@ -102,7 +103,7 @@ def test_the_label_says_how_often_kept_noise_finds_an_install_again(kind: str, c
         scores = score[first, then].sum(axis=1)
         best = scores >= scores.max() - 1e-9
         hits += best[0] / best.sum()
-    told = found_again([metric], [cohorts], crowd)
+    told = found_again([metric], num_groups([cohorts]), crowd)
     figure(f"{kind}: found again by the formula, and of {targets} installs", f"{told:.3f}, {hits / targets:.3f}")
     assert abs(hits / targets - told) < 0.03 + 4.9 * (0.25 / targets) ** 0.5
     assert told > 10 / crowd  # a blind guess, or a score that forgets the memo, would be far off

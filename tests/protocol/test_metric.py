@@ -187,7 +187,7 @@ def test_the_terms_travel_beside_the_definition() -> None:
         (
             {"why": "because"},
             "why is not a key that is known here; known keys are accumulate, every, instantaneous, kind, name, "
-            "permanent, shape",
+            "permanent, segment, shape",
         ),
         ({"permanent": {}}, "when_one is missing\nwhen_zero is missing"),
         (

@@ -178,7 +178,7 @@ def test_a_metric_is_named_like_a_variable() -> None:
         (
             "colour = 1\n[metrics]\nit = 3",
             "colour is not a key that is known here; known keys are app, lifetime_epsilon, max_identifying_bits, "
-            "metrics, recipient",
+            "metrics, recipient, segments",
         ),
     ],
 )
@@ -261,7 +261,7 @@ max_values = 1
     assert sorted(problems) == sorted(
         [
             "color is not a key that is known here; known keys are app, lifetime_epsilon, max_identifying_bits, "
-            "metrics, recipient",
+            "metrics, recipient, segments",
             "app must match [a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?, got 'No'",
             "recipient.colour is not a key that is known here; known keys are name, url",
             "recipient.name must not be empty",

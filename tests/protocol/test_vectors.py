@@ -100,7 +100,10 @@ def test_a_definition_has_the_noise_its_registry_asks_for(name: str) -> None:
     noise = rappor_noise(**given) if "prob_f" in given else shape.best_noise(**given, once=once)
     assert not problems
     accumulate = wanted.get("accumulate", "first")
-    made = Definition(name=name, every=wanted["every"], shape=shape, noise=noise, accumulate=accumulate)
+    segment = tuple(sorted(wanted.get("segment", {}).items()))
+    made = Definition(
+        name=name, every=wanted["every"], shape=shape, noise=noise, accumulate=accumulate, segment=segment
+    )
     assert made.to_json() == wanted
 
 

@@ -12,6 +12,7 @@ HEAD: dict[str, str | None] = {
     "recipient": '{ name = "Us", url = "https://t.example.org" }',
     "lifetime_epsilon": "60",
     "max_identifying_bits": None,
+    "segments": None,
 }
 TERMS = {
     "why": '"To learn"',

@@ -17,8 +17,9 @@ DOORS = {
     "hubbub.protocol": "Batch Definition Invalid Metric Registry Report Tally fetch_tallies read_tallies write_tallies",
     "hubbub.client": "Answer Client Decision Invalid Pending Registry Status Transport",
     "hubbub.analysis": (
-        "ActiveInstalls Comparison Decoding Diagnostics Distribution Engine Invalid Options Tally active_installs "
-        "compare decode decode_lists engine_from fetch_tallies read_candidates read_tallies"
+        "ActiveInstalls Annotation Comparison Decoding Diagnostics Distribution Engine Invalid Options Point Tally "
+        "active_installs by_segment compare decode decode_lists engine_from fetch_tallies read_annotations "
+        "read_candidates read_tallies releases trend undivided within"
     ),
     "hubbub.dashboard": "Settings make_app",
     "hubbub.simulations": (

@@ -6,6 +6,7 @@ import time
 
 from hubbub.collector.message_layout import Layout
 from hubbub.collector.postgres import taking
+from hubbub.collector.postgres.store import PostgresStore
 from hubbub.command.main import main
 
 
@@ -23,7 +24,7 @@ def two_transactions() -> None:
     """First the ids, then the batches: a death in between loses what nobody will send again as new."""
 
     def ask(connection, shared, arrivals):
-        new = sorted({arrival.layout.lot for arrival in arrivals} - shared.lots)
+        new = sorted({arrival.layout.lot for arrival in arrivals} - shared.lots.keys())
         if new:
             connection.execute("select open_lots(%s::int[])", (new,))
             raise taking.Stale
@@ -48,7 +49,17 @@ def lot_from_the_clock() -> None:
     Layout.lot = property(lambda self: 4 * (int(time.time() // 86_400) + int(os.environ["PLANTED_SKEW"])))
 
 
-BUGS = {"no-dedup": no_dedup, "two-transactions": two_transactions, "lot-from-the-clock": lot_from_the_clock}
+def spread_by_setting() -> None:
+    """Each collector goes by a list of its own, and not by what the first database says of the lot."""
+    PostgresStore.databases_of = lambda self, lot: 1 + int(os.environ["PLANTED_SKEW"])
+
+
+BUGS = {
+    "no-dedup": no_dedup,
+    "two-transactions": two_transactions,
+    "lot-from-the-clock": lot_from_the_clock,
+    "spread-by-setting": spread_by_setting,
+}
 
 if __name__ == "__main__":
     BUGS[os.environ["PLANTED_BUG"]]()

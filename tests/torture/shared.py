@@ -1,7 +1,7 @@
-"""Two collectors on one PostgreSQL, tormented under load: what the oracle says in the end must be nothing.
+"""Two collectors on one PostgreSQL or several, tormented under load: what the oracle says in the end must be nothing.
 
-Between collectors and database stands a proxy that can do the worst: pass a statement on, wait until it is committed,
-and cut both sides before the answer. Nobody then knows whether the batches are stored.
+Between collectors and each database stands a proxy that can do the worst: pass a statement on, wait until it is
+committed, and cut both sides before the answer. Nobody then knows whether the batches are stored.
 """
 
 from __future__ import annotations
@@ -84,19 +84,29 @@ class Proxy:
 
 
 class Torment:
-    """The collectors, the database, and what can happen to them."""
+    """The collectors, the databases, and what can happen to them. `server` and `proxy` are of the one chosen last."""
 
     def __init__(
-        self, folder: Path, template: Path, seed: int, launch: Path | None, envs: list[dict[str, str]] | None
+        self,
+        folder: Path,
+        template: Path,
+        seed: int,
+        launch: Path | None,
+        envs: list[dict[str, str]] | None,
+        databases: int,
     ) -> None:
         self.random = Random(seed)
         self.oracle = Oracle(senders=16, seed=seed)
-        self.server = Server().make(template).start()
-        self.proxy = Proxy(self.server.port)
-        address = self.server.new_database()
-        token = create_store(address, None)
+        self.servers = [Server().make(template).start() for _ in range(databases)]
+        self.proxies = [Proxy(server.port) for server in self.servers]
+        self.choose_database(0)
+        addresses = [server.new_database() for server in self.servers]
+        token = create_store(",".join(addresses), None)
         self._options = [{} if launch is None else {"launch": launch, "env": env} for env in envs or [{}, {}]]
-        self._address = address.replace(f":{self.server.port}/", f":{self.proxy.port}/")
+        self._address = ",".join(
+            address.replace(f":{server.port}/", f":{proxy.port}/")
+            for address, server, proxy in zip(addresses, self.servers, self.proxies, strict=True)
+        )
         self._folders = [folder / "a", folder / "b"]
         for place in self._folders:
             place.mkdir()
@@ -105,6 +115,9 @@ class Torment:
         self.collectors = [self._start(number) for number in range(2)]
         self._set_ports()
         self.counts: dict[str, int] = {}
+
+    def choose_database(self, number: int) -> None:
+        self.server, self.proxy = self.servers[number], self.proxies[number]
 
     def _start(self, number: int) -> Collector:
         kit.new_store = lambda: (self._address, "")
@@ -120,9 +133,11 @@ class Torment:
         """One thing goes wrong, after another batch was stored: before that, nothing would be tested."""
         self.oracle.wait_for_another()
         time.sleep(self.random.uniform(0.02, 0.2))
+        self.choose_database(self.random.randrange(len(self.servers)))
         chosen = self.random.choices(
-            [self.kill_collector, self.cut, self.end_backends, self.crash_backend, self.stop_server, self.kill_server],
-            weights=[4, 6, 3, 1, 1, 1],
+            [self.kill_collector, self.cut, self.end_backends, self.crash_backend, self.stop_server, self.kill_server]
+            + [self.lose_server] * (len(self.servers) > 1),
+            weights=[4, 6, 3, 1, 1, 1] + [3] * (len(self.servers) > 1),
         )[0]
         chosen()
         self.counts[chosen.__name__] = self.counts.get(chosen.__name__, 0) + 1
@@ -155,17 +170,25 @@ class Torment:
         self.server.stop(signal.SIGKILL)
         self.server.start()
 
+    def lose_server(self) -> None:
+        """One of several is away: what belongs to the others is stored all the same."""
+        self.server.stop(signal.SIGKILL)
+        self.oracle.wait_for_another()
+        self.server.start()
+
     def end(self) -> list[str]:
         """Let everything be acknowledged; what is wrong with the counts, as any of the collectors shows them."""
         self.oracle.finish()
+        self.ids = [server.sql("select count(*) from hubbub.ids", "test_1")[0][0] for server in self.servers]
         return self.oracle.verdict(self.random.choice(self.collectors))
 
     def close(self) -> None:
         self.oracle.finish(give_up=True)
         for collector in self.collectors:
             collector.stop(signal.SIGKILL)
-        self.proxy.close()
-        self.server.remove()
+        for proxy, server in zip(self.proxies, self.servers, strict=True):
+            proxy.close()
+            server.remove()
 
 
 def torment(
@@ -177,9 +200,10 @@ def torment(
     envs: list[dict[str, str]] | None = None,
     what: Callable[[Torment], None] = Torment.event,
     batches: int = 0,
+    databases: int = 1,
 ) -> tuple[list[str], Torment]:
     """So many events under load, and at least so many batches; what the oracle says in the end."""
-    torn = Torment(folder, template, seed, launch, envs)
+    torn = Torment(folder, template, seed, launch, envs, databases)
     try:
         torn.oracle.start()
         for _ in range(events):

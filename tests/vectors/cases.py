@@ -15,9 +15,11 @@ BUCKETS = {"edges": ["-5", "0", "1/2", "10", "100"], "buckets_per_report": 2, "u
 NUMBERS = {"low": "0", "high": "30", "unit": "s"}
 ITEMS = ["export", "macros", "vim_keys", "spell", "\u00e9"]
 STRING = {"num_bits": 64, "num_hashes": 1, "num_cohorts": 128}
+RELEASE = {"release": "2.1 \u00e9", "platform": "linux"}
 CASES = [
     ("flag", "flag", "week", {"absent": False}, EPSILONS),
     ("flag_equal_epsilons", "flag", "day", {"absent": True}, {"epsilon_one_report": "2", "epsilon_permanent": "2"}),
+    ("flag_of_a_release", "flag", "week", {"absent": False}, EPSILONS, "first", RELEASE),
     ("flag_rappor", "flag", "month", {"absent": False}, THIRDS),
     ("choice_kary", "choice", "week", {"choices": ["c", "go", "rust", "other"], "absent": None}, EPSILONS),
     ("choice_with_absent", "choice", "once", {"choices": ["left", "right"], "absent": "left"}, OTHER_EPSILONS),

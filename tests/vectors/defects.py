@@ -120,6 +120,13 @@ BAD_ACCUMULATIONS = {
     "an accumulation that is none": lambda metric: metric.update(accumulate="mean"),
     "an accumulation that its kind does not have": lambda metric: metric.update(accumulate="any"),
     "the default accumulation, said": lambda metric: metric.update(accumulate="first"),
+    "a segment of nothing": lambda metric: metric.update(segment={}),
+    "a segment that is a list": lambda metric: metric.update(segment=["linux"]),
+    "a segment with a number": lambda metric: metric.update(segment={"release": 2}),
+    "a segment with an empty value": lambda metric: metric.update(segment={"release": ""}),
+    "a segment with a space at an end": lambda metric: metric.update(segment={"release": "2.1 "}),
+    "a segment's value of 65 characters": lambda metric: metric.update(segment={"release": 65 * "2"}),
+    "a segment with a key in capitals": lambda metric: metric.update(segment={"Release": "2.1"}),
 }
 BAD_SUBSETS = {
     "a subset shown every week": lambda metric: metric.update(every="week"),

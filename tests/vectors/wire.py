@@ -177,13 +177,14 @@ def kary_channel(categories, truth, other):
 # --- sections 2 and 3: definitions, cohorts, widths ---------------------------------------------------------------
 
 
-def definition(name, kind, every, shape, given, accumulate="first"):
+def definition(name, kind, every, shape, given, accumulate="first", segment=None):
     permanent, instantaneous = noise(kind, every, shape, given)
     return {
         "name": name,
         "kind": kind,
         "every": every,
         **({"accumulate": accumulate} if accumulate != "first" else {}),
+        **({"segment": segment} if segment else {}),
         "shape": shape,
         "permanent": permanent,
         "instantaneous": instantaneous,

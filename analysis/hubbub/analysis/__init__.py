@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from hubbub.analysis.installs import ActiveInstalls, active_installs
     from hubbub.analysis.options import Options
     from hubbub.analysis.result import Decoding, Diagnostics
+    from hubbub.analysis.trends import Annotation, Point, read_annotations, releases, trend
     from hubbub.protocol.invalid import Invalid
-    from hubbub.protocol.tally import Tally
+    from hubbub.protocol.tally import Tally, by_segment, undivided, within
     from hubbub.protocol.tally_files import fetch_tallies, read_tallies
 
 __all__ = [
     "ActiveInstalls",
+    "Annotation",
     "Comparison",
     "Decoding",
     "Diagnostics",
@@ -37,21 +39,29 @@ __all__ = [
     "Engine",
     "Invalid",
     "Options",
+    "Point",
     "Tally",
     "active_installs",
+    "by_segment",
     "compare",
     "decode",
     "decode_lists",
     "engine_from",
     "fetch_tallies",
+    "read_annotations",
     "read_candidates",
     "read_tallies",
+    "releases",
+    "trend",
+    "undivided",
+    "within",
 ]
 
 __getattr__, __dir__ = door(
     __name__,
     {
         "ActiveInstalls": "hubbub.analysis.installs",
+        "Annotation": "hubbub.analysis.trends",
         "Comparison": "hubbub.analysis.comparison",
         "Decoding": "hubbub.analysis.result",
         "Diagnostics": "hubbub.analysis.result",
@@ -59,14 +69,21 @@ __getattr__, __dir__ = door(
         "Engine": "hubbub.analysis.engines.engine",
         "Invalid": "hubbub.protocol.invalid",
         "Options": "hubbub.analysis.options",
+        "Point": "hubbub.analysis.trends",
         "Tally": "hubbub.protocol.tally",
         "active_installs": "hubbub.analysis.installs",
+        "by_segment": "hubbub.protocol.tally",
         "compare": "hubbub.analysis.comparison",
         "decode": "hubbub.analysis.decoding",
         "decode_lists": "hubbub.analysis.decoding",
         "engine_from": "hubbub.analysis.engines.engine",
         "fetch_tallies": "hubbub.protocol.tally_files",
+        "read_annotations": "hubbub.analysis.trends",
         "read_candidates": "hubbub.analysis.candidates_file",
         "read_tallies": "hubbub.protocol.tally_files",
+        "releases": "hubbub.analysis.trends",
+        "trend": "hubbub.analysis.trends",
+        "undivided": "hubbub.protocol.tally",
+        "within": "hubbub.protocol.tally",
     },
 )

@@ -18,6 +18,7 @@ from hubbub.analysis.estimation.rare_changes import two_sided_p_value
 from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.result import ANSWER, Decoding, Role, epoch_span
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.segments import in_words
 
 _NUMBERS = ("estimate_before", "estimate_after", "difference", "std_error", "low", "high", "p_value", "p_adjusted")
 
@@ -50,6 +51,8 @@ class Comparison:
         size = len(self.values)
         found: dict[str, list[Any]] = {
             "metric": [self.after.metric] * size,
+            "segment_before": [in_words(self.before.segment)] * size,
+            "segment_after": [in_words(self.after.segment)] * size,
             "epochs_before": [epoch_span(self.before.epochs)] * size,
             "epochs_after": [epoch_span(self.after.epochs)] * size,
             "value": list(self.values),

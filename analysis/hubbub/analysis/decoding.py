@@ -7,6 +7,7 @@ be acted on without the theory; what they assume is in docs/estimation.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from hubbub.analysis.options import DEFAULTS, QUANTILES, Options
 from hubbub.analysis.progress import NamedProgress
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.invalid import require
-from hubbub.protocol.tally import Tally
+from hubbub.protocol.tally import Tally, common_segment, undivided
 
 
 def decode(
@@ -29,15 +30,16 @@ def decode(
 ) -> Decoding:
     """Estimate every value of a metric.
 
-    Several epochs of a tally are pooled. Several tallies must be of one metric, each definition once: their cells are
-    stacked, each with its own noise. `candidates` are the strings to look for, for `string` metrics. Raises `Invalid`
-    for tallies that do not belong together.
+    Several epochs of a tally are pooled. Several tallies must be of one metric, each definition once: segments are
+    added up, and cells of different definitions stacked, each with its own noise. `candidates` are the strings to look
+    for, for `string` metrics. Raises `Invalid` for tallies that do not belong together.
     """
     tallies = [tally] if isinstance(tally, Tally) else list(tally)
     require(_disagreements(tallies, candidates, options))
     kind = kind_of(tallies[0].metric.kind)
     with one_thread(), np.errstate(under="ignore"):
-        return kind.decode([pool(one) for one in tallies], list(candidates or ()), options)
+        found = kind.decode([pool(one) for one in undivided(tallies)], list(candidates or ()), options)
+    return replace(found, segment=common_segment(tallies))
 
 
 def decode_lists(
@@ -58,9 +60,10 @@ def decode_lists(
     require(_disagreements(tallies, (), options))
     paths = list_files(lists)
     with one_thread(), np.errstate(under="ignore"):
-        return decode_string_lists(
-            [pool(one) for one in tallies], paths, options, engine or engine_from("local:1"), progress
+        found = decode_string_lists(
+            [pool(one) for one in undivided(tallies)], paths, options, engine or engine_from("local:1"), progress
         )
+    return replace(found, segment=common_segment(tallies))
 
 
 def _disagreements(tallies: Sequence[Tally], candidates: Iterable[str] | None, options: Options) -> Iterator[str]:

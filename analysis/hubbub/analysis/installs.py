@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hubbub.protocol.cadence import CADENCES, Cadence, epoch_text
-from hubbub.protocol.tally import Tally
+from hubbub.protocol.segments import Segment
+from hubbub.protocol.tally import Tally, common_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class ActiveInstalls:
     epoch: int  # its number
     installs: int  # how many there were
     metric: str  # the metric that says so: the one with the most reports
+    segment: Segment = ()  # the installs that are counted, such as those of one release; empty: all
 
     @property
     def period(self) -> str:
@@ -36,7 +38,11 @@ class ActiveInstalls:
 
 
 def active_installs(tallies: Iterable[Tally]) -> list[ActiveInstalls]:
-    """Those of every period that the tallies have, by cadence and then in order of time."""
+    """Those of every period that the tallies have, by cadence and then in order of time. Segments are added up."""
+    tallies = list(tallies)
+    if not tallies:
+        return []
+    segment = common_segment(tallies)
     reports: dict[tuple[Cadence, int], dict[str, int]] = {}
     for tally in tallies:
         name = tally.metric.name
@@ -47,5 +53,5 @@ def active_installs(tallies: Iterable[Tally]) -> list[ActiveInstalls]:
     for every, epoch in sorted(reports, key=lambda key: (CADENCES.index(key[0]), key[1])):
         of_period = reports[every, epoch]
         metric = max(of_period, key=lambda name: of_period[name])  # the first of several with as many
-        found.append(ActiveInstalls(every, epoch, of_period[metric], metric))
+        found.append(ActiveInstalls(every, epoch, of_period[metric], metric, segment))
     return found

@@ -14,6 +14,7 @@ from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation.intervals import Variance
 from hubbub.analysis.optional import need
 from hubbub.analysis.options import Correction, Estimand, Whom
+from hubbub.protocol.segments import Segment, in_words
 
 Role = Literal["answer", "absent", "other", "number"]
 """What a row is: the share of an answer, of those without one, of strings not listed; or a number in its unit."""
@@ -24,6 +25,7 @@ NUMBER: Final[Role] = "number"
 
 COLUMNS = (
     "metric",
+    "segment",
     "epochs",
     "value",
     "estimate",
@@ -64,6 +66,7 @@ class Decoding:
     kind: str  # flag, choice, string, ...
     unit: str  # of its numbers; empty where there is none
     natural_order: bool  # whether its answers have an order of their own, as buckets have
+    segment: Segment = ()  # the installs it is about, such as those of one release; empty: all
     epochs: tuple[str, ...]  # the days, weeks or months pooled, in order
     estimand: Estimand  # of whom the intervals speak: the installs that reported, or those they are a sample of
     of: Whom  # of whom shares are shares: everyone, or those who answered
@@ -93,6 +96,11 @@ class Decoding:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def title(self) -> str:
+        """The metric and, if it is about some installs only, which: `startup, platform linux`."""
+        return ", ".join(filter(None, (self.metric, in_words(self.segment))))
 
     @property
     def detected(self) -> Mask:
@@ -162,6 +170,7 @@ class Decoding:
         tested = ~np.isnan(self.p_adjusted)
         found: dict[str, list[Any]] = {
             "metric": [self.metric] * size,
+            "segment": [in_words(self.segment)] * size,
             "epochs": [epoch_span(self.epochs)] * size,
             "value": list(self.values),
             "detected": [bool(d) if t else None for d, t in zip(self.detected, tested, strict=True)],
@@ -189,6 +198,7 @@ class Decoding:
         polars = need("polars", "polars")
         schema = dict.fromkeys(COLUMNS, polars.Float64) | {
             "metric": polars.String,
+            "segment": polars.String,
             "epochs": polars.String,
             "value": polars.String,
             "detected": polars.Boolean,

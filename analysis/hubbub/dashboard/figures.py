@@ -12,7 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
-from hubbub.analysis.render.charts import decoding_chart, epsilon_chart, series_chart
+from hubbub.analysis.render.charts import decoding_chart, epsilon_chart
+from hubbub.analysis.render.trends import series_chart
 from hubbub.analysis.result import Decoding, epoch_span
 from hubbub.dashboard.sentences import cell, headline, interval_of, value_label
 from hubbub.protocol.epsilon import show
@@ -44,7 +45,7 @@ def series_figure(decodings: Sequence[Decoding], value: str, role: str) -> Figur
         f"{value_label(value, role)} over {len(decodings)} epochs. In {epoch_span(last.epochs)}: "
         f"{cell(last, i, last.estimate[i])}, {interval_of(last, i)}."
     )
-    return _figure("series-chart", series_chart(list(decodings), value), words)
+    return _figure("series-chart", series_chart(list(decodings), [value]), words)
 
 
 def epsilon_figure(definition: Definition) -> Figure:

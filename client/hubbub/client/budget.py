@@ -22,7 +22,8 @@ def reserve(db: sqlite3.Connection, facts: Facts, registry: Registry) -> None:
 
     Metrics are served in the order of the registry, all slots or none, so what is left out depends on the registries
     this install has seen and on nothing else. The smallest lifetime budget ever seen counts, and the cohorts of every
-    metric ever asked, because an observer adds up what one line shows.
+    metric ever asked, because an observer adds up what one line shows. Of segments those of this registry count: which
+    release an install runs is no lasting mark of it.
     """
     limit = int(registry.lifetime_epsilon * MICRO)
     if facts.lifetime is not None:
@@ -35,7 +36,8 @@ def reserve(db: sqlite3.Connection, facts: Facts, registry: Registry) -> None:
         wanted = metric.max_values - slots_reserved(db, metric)
         micro = int(metric.epsilon_permanent * MICRO)
         cohorts = shown | {metric.shape.num_cohorts}
-        if wanted > 0 and wanted * micro <= room and at_most(registry.max_identifying_bits, cohorts):
+        few = at_most(registry.max_identifying_bits, cohorts, registry.num_segments)
+        if wanted > 0 and wanted * micro <= room and few:
             room -= wanted * micro
             shown = cohorts
             db.execute(

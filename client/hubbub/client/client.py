@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from hubbub.client import control, timers, tls
+from hubbub.client.build_facts import this_build
 from hubbub.client.chance import Chance
 from hubbub.client.consent import Decision, Mode, is_test_run, most_restrictive, sent_for_a_test, wrong_endpoint
 from hubbub.client.control import Pending, Status
@@ -54,6 +55,9 @@ class Client:
     that a sleeping thread looks at the clock four times an hour. `background=False` starts no thread: `flush()` looks
     and sends, on the caller's, and must be called now and then.
 
+    `segments` are facts of the build that the registry tells apart, such as `{"release": "2.1"}`; the platform is found
+    out. A value that is not declared counts as `other`, and is said once (raised, if `strict`).
+
     `post` sends a message by another way than urllib (see `Transport`), and `environ` takes the place of `os.environ`.
     `clock`, `send_delay` (from the length of the sending window to the delay within it, in seconds), `random`, `draws`
     and `timing` (the chance of moments and ids) are for tests and simulations.
@@ -69,6 +73,7 @@ class Client:
         registry: Registry | str | os.PathLike[str],
         *,
         endpoint: str | None = None,
+        segments: Mapping[str, str] | None = None,
         state_dir: str | os.PathLike[str] | None = None,
         strict: bool = False,
         background: bool = True,
@@ -84,6 +89,10 @@ class Client:
         if not self.registry.source:
             raise ValueError("a client needs a registry that was read from TOML, got one made in code")
         self.endpoint = checked_endpoint(endpoint)
+        build = this_build(self.registry.segments, segments or {})
+        if strict and build.undeclared:
+            raise ValueError(build.undeclared[0])
+        self._segment = build.segment
         self._strict, self._background = strict, background
         self._is_test = clock is not time.time or random is not os.urandom or draws is not None or timing is not None
         self._clock, self._draws = clock, draws or RandomDraws(random)
@@ -94,7 +103,9 @@ class Client:
         self._shown: dict[str, int] = {}
         self._joined = False
         self._rules: tuple[Decision, ...] = ()
-        where = (os.path.abspath(state.directory), self.registry.source, self.endpoint)
+        for complaint in build.undeclared:
+            self._say_once(complaint)
+        where = (os.path.abspath(state.directory), self.registry.source, self.endpoint, self._segment)
         how = (post, clock, send_delay, random, draws, timing)
         self._timer = timers.timer_for(
             (*where, *map(id, how)) if background else None,
@@ -102,6 +113,7 @@ class Client:
                 state,
                 self.registry,
                 self.endpoint,
+                segment=self._segment,
                 post=post,
                 clock=clock,
                 send_delay=send_delay,
@@ -181,7 +193,7 @@ class Client:
             with suppress(Busy, Unusable):
                 return control.pending(self._state, self.registry)
             return []
-        return control.examples(self.registry, self._shown, self._clock(), self._draws)
+        return control.examples(self.registry, self._shown, self._segment, self._clock(), self._draws)
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Send what is due and wait for it, at most so long. True if nothing that was due is left.

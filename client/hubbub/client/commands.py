@@ -22,6 +22,7 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import in_fours, words
 from hubbub.protocol.names import APP, is_app
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.segments import in_words as segment_in_words
 
 
 def _add_state(parser: ArgumentParser, example: str) -> None:
@@ -71,6 +72,8 @@ def run_status(arguments: Namespace) -> int:
     print(f"  epsilon spent   {status.epsilon_spent:g}{limit}")
     if status.groups > 1:
         print(f"  group           one of {status.groups:,}, which messages show")
+    for key, value in status.segment.items():
+        print(f"  said as it is   {key}: {value}")
     print(f"  in the making   {status.reports_in_the_making} reports of epochs that are not over")
     for name, value in status.gathered.items():
         print(f"  kept as it is   {name}: {value}, until its period is over")
@@ -136,6 +139,8 @@ def _pending_in_words(message: Pending) -> Iterable[str]:
     else:
         when = _moment(message.not_before)
         yield f"{message.epoch} ({message.every}): one message of {len(message.body)} bytes, leaves from {when}"
+    if message.segment:
+        yield f"  said as it is: {segment_in_words(message.segment.items())}"
     for report in message.reports:
         yield f"  {report['metric']:<24} cohort {report['cohort']:<5} bits {report['bits']}"
 
@@ -145,6 +150,7 @@ def _pending_to_json(message: Pending) -> dict[str, Any]:
         "every": message.every,
         "epoch": message.epoch,
         "not_before": message.not_before,
+        "segment": dict(message.segment),
         "reports": list(message.reports),
         "body": message.body.hex(),
     }

@@ -5,6 +5,7 @@ The client and the `hubbub` command both go through here, so that both tell the 
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections import Counter
@@ -27,6 +28,7 @@ from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.linking import num_groups
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.segments import Segment
 from hubbub.protocol.value import Value
 
 
@@ -51,6 +53,8 @@ class Status(Value):
     """The most that will ever be spent here: the smallest budget that any registry had. None: none was seen yet."""
     groups: int = 1
     """How many groups of installs the messages of all releases so far tell apart; this install is in one of them."""
+    segment: Mapping[str, str] = MappingProxyType({})
+    """What the next message says as it is: facts of the build (`segments`), by key."""
     reports_in_the_making: int = 0
     """Reports of epochs that are not over."""
     gathered: Mapping[str, str] = MappingProxyType({})
@@ -76,8 +80,8 @@ class Status(Value):
     def to_json(self) -> dict[str, Any]:
         """What `hubbub status --json` prints."""
         rules = [decision.to_dict() for decision in self.rules]
-        plain = {"counts": dict(self.counts), "gathered": dict(self.gathered), "set_aside": list(self.set_aside)}
-        return {**self.to_dict(), "rules": rules, **plain}
+        plain = {"counts": dict(self.counts), "gathered": dict(self.gathered), "segment": dict(self.segment)}
+        return {**self.to_dict(), "rules": rules, **plain, "set_aside": list(self.set_aside)}
 
 
 if TYPE_CHECKING:
@@ -106,6 +110,8 @@ class Pending(Value):
     """When it may leave, in Unix seconds; None while it is being made."""
     reports: tuple[Shown, ...]
     """Its reports; none where they are of a registry that is not at hand."""
+    segment: Mapping[str, str]
+    """What it says as it is: facts of the build, by key."""
     body: bytes = b""
     """The very bytes that leave; empty while it is being made."""
 
@@ -238,7 +244,8 @@ def _with_numbers(status: Status, db: sqlite3.Connection) -> Status:
         epsilon_spent=spent_micro(db, facts) / MICRO,
         epsilon_set_aside=reserved_micro(db, facts) / MICRO,
         lifetime_epsilon=None if facts.lifetime is None else facts.lifetime / MICRO,
-        groups=num_groups(cohorts_shown(facts)),
+        groups=num_groups(cohorts_shown(facts)) * (agreed.num_segments if agreed else 1),
+        segment=_newest_segment(db),
         reports_in_the_making=len(in_the_making(db)),
         gathered=_gathered(db, agreed),
         batches_waiting=messages,
@@ -247,6 +254,11 @@ def _with_numbers(status: Status, db: sqlite3.Connection) -> Status:
         fingerprint=agreed.fingerprint if agreed else "",
         failures=facts.failures,
     )
+
+
+def _newest_segment(db: sqlite3.Connection) -> dict[str, str]:
+    row = db.execute("SELECT segment FROM epochs WHERE sealed = 0 ORDER BY epoch DESC LIMIT 1").fetchone()
+    return json.loads(row[0]) if row else {}
 
 
 def _agreed_to(facts: Facts) -> Registry | None:
@@ -273,24 +285,32 @@ def pending(state: State, registry: Registry | None) -> list[Pending]:
     names = {metric.metric_hash: metric.name for metric in registry or ()}
     with state.transaction() as db:
         waiting, making = outbox.waiting(db), in_the_making(db)
+        builds = {(every, epoch): json.loads(build) for every, epoch, build in db.execute(_BUILDS)}
     found = [
-        Pending(every, epoch_text(every, epoch), not_before, _reports_in(body, registry), body)
+        Pending(every, epoch_text(every, epoch), not_before, *_contents(body, registry), body)
         for every, epoch, not_before, body in waiting
     ]
     groups: dict[tuple[str, int], list[Shown]] = {}
     for every, epoch, metric_hash, cohort, bits in making:
         row = Shown(metric=names.get(metric_hash, metric_hash), cohort=cohort, bits=bits.hex())
         groups.setdefault((every, epoch), []).append(row)
-    found += [Pending(every, epoch_text(every, epoch), None, tuple(rows)) for (every, epoch), rows in groups.items()]
+    found += [
+        Pending(every, epoch_text(every, epoch), None, tuple(rows), builds[every, epoch])
+        for (every, epoch), rows in groups.items()
+    ]
     return found
 
 
-def examples(registry: Registry, masks: Mapping[str, int], now: float, draws: Draws) -> list[Pending]:
+_BUILDS = "SELECT every, epoch, segment FROM epochs WHERE sealed = 0"
+
+
+def examples(registry: Registry, masks: Mapping[str, int], segment: Segment, now: float, draws: Draws) -> list[Pending]:
     """What the messages of this moment would look like, with these masks by metric; drawn for this call alone."""
-    return [
-        Pending(every, epoch_text(every, epoch_of(every, now)), None, tuple(_examples(registry, every, masks, draws)))
-        for every in registry.cadences
-    ]
+    found = []
+    for every in registry.cadences:
+        reports = tuple(_examples(registry, every, masks, draws))
+        found.append(Pending(every, epoch_text(every, epoch_of(every, now)), None, reports, dict(segment)))
+    return found
 
 
 def _examples(registry: Registry, every: str, masks: Mapping[str, int], draws: Draws) -> Iterator[Shown]:
@@ -301,13 +321,15 @@ def _examples(registry: Registry, every: str, masks: Mapping[str, int], draws: D
         yield Shown(metric=metric.name, cohort=0, bits=bits.to_bytes(metric.vector_bytes(0), "little").hex())
 
 
-def _reports_in(body: bytes, registry: Registry | None) -> tuple[Shown, ...]:
+def _contents(body: bytes, registry: Registry | None) -> tuple[tuple[Shown, ...], dict[str, str]]:
+    """The reports of a message, and what it says of the build."""
     from hubbub.protocol.refusal import Refused
     from hubbub.protocol.report import by_short_hash
     from hubbub.protocol.wire import to_json, unpack
 
     try:
-        reports = to_json(unpack(body, by_short_hash(registry or ())))["reports"]
+        batch = unpack(body, by_short_hash(registry.in_all_segments() if registry else ()))
     except Refused:  # of an older registry: the bytes themselves are shown
-        return ()
-    return tuple(Shown(metric=r["metric"], cohort=r["cohort"], bits=r["bits"]) for r in reports)
+        return (), {}
+    reports = (Shown(metric=r["metric"], cohort=r["cohort"], bits=r["bits"]) for r in to_json(batch)["reports"])
+    return tuple(reports), dict(batch.blocks[0].metric.segment)

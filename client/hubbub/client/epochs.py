@@ -2,12 +2,12 @@
 
 A look opens the epoch of this moment and no other: an epoch is answered if a process lived in it to look, whatever was
 recorded. When an epoch is over, what was gathered in it is encoded, what was not recorded answers `absent`, and one
-message goes to the outbox. Presence
-says nothing: there is exactly one report for every metric that the epoch asks.
+message goes to the outbox. Presence says nothing: there is exactly one report for every metric that the epoch asks.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from hubbub.client.recorder import Desk
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.metric import Metric
+from hubbub.protocol.segments import Segment, segment_of
 
 if TYPE_CHECKING:
     from hubbub.protocol.report import Report
@@ -28,12 +29,14 @@ Delay = Callable[[str, int, float], float]
 """From a cadence, an epoch and the length of the sending window in seconds to the delay within it."""
 
 
-def open_current(desk: Desk, now: float) -> None:
-    """Note that the app runs in the epochs of this moment. What they ask counts as asked from here on."""
+def open_current(desk: Desk, now: float, segment: Segment) -> None:
+    """Note that the app runs in the epochs of this moment, and as which build: an upgrade in mid-epoch changes the next
+    message, not this one. What they ask counts as asked from here on."""
     for every in desk.registry.cadences:
         epoch = epoch_of(every, now)
         if epoch > epoch_of(every, desk.answered_at):
-            desk.db.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?, 0)", (every, epoch))
+            row = (every, epoch, json.dumps(dict(segment)))
+            desk.db.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?, 0, ?)", row)
             if desk.is_sealed(every, epoch) is False:
                 for metric in _metrics_asked(desk, every, epoch):
                     note_asked(desk.db, metric, epoch)
@@ -43,13 +46,15 @@ def seal_past(desk: Desk, now: float, delay: Delay, chance: Chance) -> None:
     """Turn every epoch that is over into a message that waits for its sending time. Sealed epochs are remembered for
     ever: whatever the clock does, none is reported twice."""
     for every in desk.registry.cadences:
-        query = "SELECT epoch FROM epochs WHERE every = ? AND epoch < ? AND sealed = 0 ORDER BY epoch"
-        for (epoch,) in desk.db.execute(query, (every, epoch_of(every, now))).fetchall():
-            _seal(desk, every, epoch, delay, chance)
+        query = "SELECT epoch, segment FROM epochs WHERE every = ? AND epoch < ? AND sealed = 0 ORDER BY epoch"
+        for epoch, build in desk.db.execute(query, (every, epoch_of(every, now))).fetchall():
+            # As this registry tells builds apart, which is what the collector knows: an old release may be `other` now.
+            segment = segment_of(desk.registry.segments, json.loads(build))
+            _seal(desk, every, epoch, segment, delay, chance)
 
 
-def _seal(desk: Desk, every: str, epoch: int, delay: Delay, chance: Chance) -> None:
-    reports = [_final_report(desk, metric, epoch) for metric in _metrics_asked(desk, every, epoch)]
+def _seal(desk: Desk, every: str, epoch: int, segment: Segment, delay: Delay, chance: Chance) -> None:
+    reports = [_final_report(desk, metric, epoch, segment) for metric in _metrics_asked(desk, every, epoch)]
     desk.db.execute("UPDATE epochs SET sealed = 1 WHERE every = ? AND epoch = ?", (every, epoch))
     # Reports of metrics that an upgrade took away or redefined meanwhile go too: were they sent, their presence would
     # tell that something was recorded.
@@ -71,7 +76,7 @@ def _metrics_asked(desk: Desk, every: str, epoch: int) -> Iterator[Metric]:
     return (metric for metric in desk.registry.with_cadence(every) if desk.is_asked(metric, epoch))
 
 
-def _final_report(desk: Desk, metric: Metric, epoch: int) -> Report:
+def _final_report(desk: Desk, metric: Metric, epoch: int, segment: Segment) -> Report:
     if not desk.has_report(metric, epoch):
         answer = desk.gathered(metric, epoch)
         desk.report(metric, desk.encode(metric, answer), epoch)
@@ -81,7 +86,7 @@ def _final_report(desk: Desk, metric: Metric, epoch: int) -> Report:
 
     query = "SELECT cohort, bits FROM reports WHERE metric_hash = ? AND epoch = ?"
     cohort, bits = desk.db.execute(query, (metric.metric_hash, epoch)).fetchone()
-    return Report(metric, epoch, cohort, int.from_bytes(bits, "little"))
+    return Report(metric.in_segment(segment), epoch, cohort, int.from_bytes(bits, "little"))
 
 
 def discard_unsent(db: sqlite3.Connection) -> None:

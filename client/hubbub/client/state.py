@@ -29,7 +29,7 @@ INSISTENCE = 2.0
 MAX_OPEN = 64
 """Connections that one process keeps open; each needs three files. Simulations have thousands of clients."""
 
-SCHEMA = 3
+SCHEMA = 4
 FILE = "state.db"
 
 _TABLES = """
@@ -41,7 +41,9 @@ CREATE TABLE memos (
 CREATE TABLE ledger (
     metric_hash TEXT PRIMARY KEY, slots INTEGER NOT NULL, micro_epsilon INTEGER NOT NULL, asked_in INTEGER
 ) WITHOUT ROWID;
-CREATE TABLE epochs (every TEXT, epoch INTEGER, sealed INTEGER NOT NULL, PRIMARY KEY (every, epoch)) WITHOUT ROWID;
+CREATE TABLE epochs (
+    every TEXT, epoch INTEGER, sealed INTEGER NOT NULL, segment TEXT NOT NULL, PRIMARY KEY (every, epoch)
+) WITHOUT ROWID;
 CREATE TABLE reports (
     metric_hash TEXT, epoch INTEGER, every TEXT NOT NULL, cohort INTEGER NOT NULL, bits BLOB NOT NULL,
     PRIMARY KEY (metric_hash, epoch)
@@ -142,7 +144,7 @@ class State:
         with self._glance_lock, self._errors_in_words(sets_aside=False):
             if not exists(self.path):
                 raise Unusable(f"{self.path}: there is no such file")
-            db = _connect(self.path)
+            db = _plain_connection(self.path)
             try:
                 db.execute("PRAGMA query_only = ON")
                 yield db
@@ -303,8 +305,13 @@ class State:
         return Unusable(f"the state was corrupt ({said}) and is set aside as {aside}; nothing is sent")
 
 
+def _plain_connection(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+
+
 def _connect(path: str) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    """One that may write."""
+    db = _plain_connection(path)
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")

@@ -27,6 +27,7 @@ from hubbub.client.state import INSISTENCE, Busy, State
 from hubbub.client.upload import TIMEOUT, Transport, Verdict, attempt
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.segments import Segment
 
 LOOK_EVERY = 900.0
 """Seconds between two looks at most. The day's end is looked at when it comes, where the machine is awake."""
@@ -63,6 +64,7 @@ class Timer:
         registry: Registry,
         endpoint: str | None,
         *,
+        segment: Segment,
         post: Transport,
         clock: Callable[[], float],
         send_delay: Callable[[float], float] | None,
@@ -78,7 +80,7 @@ class Timer:
         self.poked = False
         """Whether that thread shall come sooner than it was told to."""
         self._owners: weakref.WeakSet[Owner] = weakref.WeakSet()
-        self._endpoint, self._post = endpoint, post
+        self._endpoint, self._post, self._segment = endpoint, post, segment
         self._send_delay, self._chance = send_delay, timing or chance_from(random)
         self._forget_plans()
 
@@ -124,7 +126,7 @@ class Timer:
             now = self.clock()
             with self.recorder.looking() as desk:
                 epochs.seal_past(desk, now, self._delay, self._chance)
-                epochs.open_current(desk, now)
+                epochs.open_current(desk, now, self._segment)
                 self.recorder.answer_waiting(desk, now)  # last: slots are taken in the order of epochs
                 outbox.prune(desk.db, now)
                 self._note_plans(outbox.next_due(desk.db), read_facts(desk.db).failures)

@@ -21,6 +21,7 @@ _CLIENT = "hubbub.client.commands"
 _COLLECTOR = "hubbub.collector.commands"
 _STORE = "hubbub.collector.store_commands"
 _ANALYSIS = "hubbub.analysis.commands.decode"
+_RECOUNT = "hubbub.analysis.commands.recount"
 _RELEASE = "hubbub.analysis.commands.release"
 _PLAN = "hubbub.analysis.commands.plan"
 _DASHBOARD = "hubbub.dashboard.commands"
@@ -56,6 +57,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "purge": Subcommand("list or restore counts that a collector deleted in the last 7 days", _COLLECTOR, "collector"),
     "export": Subcommand("write a collector's tallies to files", _PROTOCOL),
     "merge": Subcommand("add up the tally files of several collectors", _PROTOCOL),
+    "recount": Subcommand("tallies anew from kept reports; or whether the counts are right", _RECOUNT, "analysis"),
     "decode": Subcommand("estimates with honest error bars, from tally files", _ANALYSIS, "analysis"),
     "release": Subcommand("figures for the public, with noise on every count, on a budget", _RELEASE, "analysis"),
     "dashboard": Subcommand("estimates in a browser, live, from a collector or from tallies", _DASHBOARD, "dashboard"),

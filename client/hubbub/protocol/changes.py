@@ -50,6 +50,7 @@ def _changes(old: Registry, new: Registry) -> Iterator[Change]:
         raised = new.max_identifying_bits > old.max_identifying_bits
         limits = f"{new.max_identifying_bits} bits of which install it comes from, before {old.max_identifying_bits}"
         yield Change("", f"a message may show up to {limits}", raised)
+    yield from _changes_of_segments(old, new)
     for name, metric in new.metrics.items():
         if name not in old.metrics:
             yield Change(name, f"new: {metric.shape.question()}, {PER[metric.every]}. {metric.why}", True)
@@ -58,6 +59,19 @@ def _changes(old: Registry, new: Registry) -> Iterator[Change]:
     for name in old.metrics:
         if name not in new.metrics:
             yield Change(name, "no longer asked", False)
+
+
+def _changes_of_segments(old: Registry, new: Registry) -> Iterator[Change]:
+    for key, values in new.segments.items():
+        before = old.segments.get(key)
+        if before is None:
+            yield Change("", f"messages say which {key} this is, as it is ({', '.join(values)} or other)", True)
+        elif set(before) != set(values):
+            # A new release asks nothing more of anybody; a fact of another sort does.
+            yield Change("", f"{key} is told apart as {', '.join(values)} or other, before {', '.join(before)}", False)
+    for key in old.segments:
+        if key not in new.segments:
+            yield Change("", f"messages no longer say which {key} this is", False)
 
 
 def _changes_of_metric(old: Metric, new: Metric) -> Iterator[Change]:

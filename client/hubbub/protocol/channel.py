@@ -186,7 +186,7 @@ class Noise(Value):
     def instantaneous_units(self) -> Units:
         return _in_units(self.instantaneous)
 
-    @property
+    @cached_property
     def composed(self) -> Channel:
         """The channel from a mask to one report."""
         match self.permanent, self.instantaneous:
@@ -210,7 +210,7 @@ class Noise(Value):
 
     def odds_permanent(self, flips: Flips) -> Fraction:
         """e**epsilon_permanent, exactly: the worst odds between two masks for one who sees the memo itself."""
-        return self._odds(flips, (Fraction(1), Fraction(0)), (Fraction(0), Fraction(1)))
+        return self._odds(flips, (1, 0), (0, 1))
 
     def odds_after(self, reports: int, flips: Flips) -> Fraction:
         """e**epsilon_T, exactly: the worst odds between two masks after so many reports on one memo.
@@ -219,19 +219,25 @@ class Noise(Value):
         report shows a 1 where the bit was lost, and a 0 where it was gained (for a k-ary wire: the same category
         every time).
         """
-        q, p = self.instantaneous.probabilities
-        return self._odds(flips, (q**reports, p**reports), ((1 - q) ** reports, (1 - p) ** reports))
+        q, p = self.instantaneous_units
+        return self._odds(flips, (q**reports, p**reports), ((UNITS - q) ** reports, (UNITS - p) ** reports))
 
-    def _odds(self, flips: Flips, ones: tuple[Fraction, Fraction], zeros: tuple[Fraction, Fraction]) -> Fraction:
-        """`ones` and `zeros` are evidence: its likelihood if the memo's bit is set, and if it is not."""
+    def _odds(self, flips: Flips, ones: Units, zeros: Units) -> Fraction:
+        """`ones` and `zeros` are evidence: its likelihood if the memo's bit is set, and if it is not, in any unit.
+
+        All of it is reckoned in whole units, which cancel: an app waits for this when it starts.
+        """
         match self.permanent:
-            case BitChannel(a1, a0):
-                lost = _mixture(a1, ones) / _mixture(a0, ones)
-                gained = _mixture(a0, zeros) / _mixture(a1, zeros)
-                return max(lost**away * gained**new for away, new in flips)
-            case KaryChannel(d, truth, other):
+            case BitChannel():
+                a1, a0 = self.permanent_units
+                lost, kept = _mixture(a1, ones), _mixture(a0, ones)
+                gained, without = _mixture(a0, zeros), _mixture(a1, zeros)
+                return max(Fraction(lost**away * gained**new, kept**away * without**new) for away, new in flips)
+            case KaryChannel(d):
+                truth, other = self.permanent_units
                 said, unsaid = ones
-                return (truth * said + (d - 1) * other * unsaid) / (other * said + (truth + (d - 2) * other) * unsaid)
+                likely = truth * said + (d - 1) * other * unsaid
+                return Fraction(likely, other * said + (truth + (d - 2) * other) * unsaid)
             case SubsetChannel(held=held, other=other_units):
                 return Fraction(held, other_units)  # however often it is shown: it is shown as it is
 
@@ -241,8 +247,8 @@ def _in_units(channel: Channel) -> Units:
     return int(high * UNITS), int(low * UNITS)
 
 
-def _mixture(weight: Fraction, likelihoods: tuple[Fraction, Fraction]) -> Fraction:
-    return weight * likelihoods[0] + (1 - weight) * likelihoods[1]
+def _mixture(weight: int, likelihoods: Units) -> int:
+    return weight * likelihoods[0] + (UNITS - weight) * likelihoods[1]
 
 
 def _not_drawable(stage: str, probabilities: Iterable[Fraction]) -> Iterator[str]:

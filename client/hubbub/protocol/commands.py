@@ -18,7 +18,8 @@ from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.label import WIDTH, facts, in_fours, words
 from hubbub.protocol.lint import warnings
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.tally import Tally, merge
+from hubbub.protocol.segments import in_words
+from hubbub.protocol.tally import Tally, by_segment, merge
 from hubbub.protocol.tally_files import Answer, Wanted, Withheld, fetch_answer, read_tally, write_tallies, write_tally
 
 
@@ -182,6 +183,9 @@ def add_export(parser: ArgumentParser) -> None:
     parser.add_argument("--metric", help="one metric, by name or hash (default: all)")
     parser.add_argument("--from", dest="start", metavar="PERIOD", help="first day, week or month")
     parser.add_argument("--to", dest="end", metavar="PERIOD", help="last day, week or month")
+    parser.add_argument(
+        "--by", metavar="KEY", help="of segments tell only this key apart, such as release (default: all of them)"
+    )
     parser.add_argument("--out", metavar="DIR", required=True, help="where the tally files go")
     parser.add_argument("--json", action="store_true", help="say what was written as JSON")
 
@@ -195,12 +199,20 @@ def run_export(arguments: Namespace) -> int:
         if not token:
             raise Invalid(["token must be given with --url: --token T or HUBBUB_TOKEN"])
         found, withheld = fetch_answer(arguments.url, token, wanted, arguments.trust)
+    if arguments.by and found:
+        found = [tally for some in by_segment(found, arguments.by).values() for tally in some]
     paths = write_tallies(found, arguments.out)
     for line in _withheld(withheld):
         print(line, file=sys.stderr)
     if arguments.json:
         rows = [
-            {"file": str(path), "metric": t.metric.name, "epochs": len(t.epochs), "num_reports": t.num_reports}
+            {
+                "file": str(path),
+                "metric": t.metric.name,
+                "segment": dict(t.metric.segment),
+                "epochs": len(t.epochs),
+                "num_reports": t.num_reports,
+            }
             for path, t in zip(paths, found, strict=True)
         ]
         print(json.dumps(rows, indent=2))
@@ -258,4 +270,5 @@ def run_merge(arguments: Namespace) -> int:
 
 
 def _contents(tally: Tally) -> str:
-    return f"{tally.metric.name}, {plural(len(tally.epochs), 'epoch')}, {plural(tally.num_reports, 'report')}"
+    what = ", ".join(filter(None, (tally.metric.name, in_words(tally.metric.segment))))
+    return f"{what}, {plural(len(tally.epochs), 'epoch')}, {plural(tally.num_reports, 'report')}"

@@ -5,16 +5,16 @@ Every number is derived from the exact channels and rounded up. No epsilon is sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
-from math import ceil, exp
+from math import ceil, exp, log2
 from textwrap import wrap
 from typing import Any
 
 from hubbub.protocol.epsilon import show
-from hubbub.protocol.linking import CROWD, found_again, identifying_bits, num_groups
+from hubbub.protocol.linking import CROWD, found_again, num_groups
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.segments import OTHER, Declared, in_words, num_segments
 
 PER = {"once": "once", "day": "every day", "week": "every week", "month": "every month"}
 PERIOD = {"once": "month", "day": "day", "week": "week", "month": "month"}
@@ -30,22 +30,24 @@ def facts(registry: Registry) -> dict[str, Any]:
         "lifetime_epsilon": show(registry.lifetime_epsilon, 6),
         "epsilon_lifetime": show(registry.epsilon_lifetime, 6),
         "epsilon_one_epoch": {every: show(registry.epsilon_one_epoch(every), 6) for every in registry.cadences},
-        "groups": num_groups(registry.cohorts),
-        "identifying_bits": show_bits(registry.cohorts),
+        "segments": {key: [*values, OTHER] for key, values in registry.segments.items()},
+        "groups": registry.num_groups,
+        "identifying_bits": show_bits(registry.num_groups),
         "found_again_among_1000": round(_found_again(registry), 2),
         "metrics": {metric.name: _metric_facts(metric) for metric in registry},
     }
 
 
-def show_bits(cohorts: Iterable[int]) -> str:
-    """How many bits of an install's identity so many cohorts show, rounded up."""
-    return f"{ceil(identifying_bits(cohorts) * 100) / 100:.2f}"
+def show_bits(groups: int) -> str:
+    """How many bits of an install's identity it shows to be in one of so many groups, rounded up: of 2**bits installs,
+    every one could have a group of its own."""
+    return f"{ceil(log2(groups) * 100) / 100:.2f}"
 
 
 def _found_again(registry: Registry) -> float:
     """By its next message of the same cadence, at the worst."""
     repeated = [registry.with_cadence(every) for every in registry.cadences if every != "once"]
-    return max((found_again(metrics, registry.cohorts) for metrics in repeated), default=0.0)
+    return max((found_again(metrics, registry.num_groups) for metrics in repeated), default=0.0)
 
 
 def _widest(metric: Definition) -> int:
@@ -208,10 +210,13 @@ def words_of(metric: Definition) -> dict[str, str]:
 def unprotected_of(metric: Definition) -> list[str]:
     """What its definition does not hide; `hold` is none of it, so a change is said to be visible."""
     sentences = list(_ALWAYS_SEEN)
-    if metric.shape.num_cohorts > 1:
-        sentences.append(_says_group([metric.shape.num_cohorts]))
+    groups = num_groups([metric.shape.num_cohorts])
+    if groups > 1:
+        sentences.append(_says_group(groups))
+    if metric.segment:
+        sentences.append(f"Every message says as it is: {in_words(metric.segment)}.")
     if _resembles_itself(metric):
-        sentences.append(_says_resemblance([metric.name], found_again([metric], [metric.shape.num_cohorts])))
+        sentences.append(_says_resemblance([metric.name], found_again([metric], groups)))
     if metric.every != "once":
         sentences.append(_says_change([metric.name]))
     return [*sentences, _FILES_ARE_READ]
@@ -270,8 +275,13 @@ def _bounds(registry: Registry, before: Fraction) -> list[str]:
 
 def _unprotected(registry: Registry) -> list[str]:
     sentences = list(_ALWAYS_SEEN)
-    if num_groups(registry.cohorts) > 1:
-        sentences.append(_says_group(registry.cohorts))
+    groups = num_groups(registry.cohorts)
+    if registry.segments:
+        sentences.append(_says_segments(registry.segments))
+    if groups > 1:
+        sentences.append(_says_group(groups))
+    if registry.segments and groups > 1:
+        sentences.append(f"Both together make {registry.num_groups:,} groups ({show_bits(registry.num_groups)} bits).")
     alike = [metric.name for metric in registry if _resembles_itself(metric)]
     if alike:
         sentences.append(_says_resemblance(alike, _found_again(registry)))
@@ -294,11 +304,18 @@ _FILES_ARE_READ = (
 )
 
 
-def _says_group(cohorts: Iterable[int]) -> str:
-    groups = num_groups(cohorts)
+def _says_segments(segments: Declared) -> str:
+    each = "; ".join(f"{key}: {', '.join(values)} or {OTHER}" for key, values in segments.items())
+    return (
+        f"Every message says as it is, without noise, what the app was built for and runs on ({each}): "
+        f"{show_bits(num_segments(segments))} bits that help to tell installs apart. None of it is an answer of yours."
+    )
+
+
+def _says_group(groups: int) -> str:
     return (
         f"Each install belongs to one of {groups:,} groups, chosen at random, and its messages show which "
-        f"({show_bits(cohorts)} bits). That helps to tell which messages come from one install, though not from whom."
+        f"({show_bits(groups)} bits). That helps to tell which messages come from one install, though not from whom."
     )
 
 

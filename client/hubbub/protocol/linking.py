@@ -6,7 +6,7 @@ None of it is about answers. Figures are for people: they describe, and decide n
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import erfc, exp, log, log2, pi, sqrt
+from math import erfc, exp, log, pi, sqrt
 
 from hubbub.protocol.metric import Definition
 
@@ -23,18 +23,13 @@ def num_groups(cohorts: Iterable[int]) -> int:
     return sum(_phi(d) for d in {d for n in set(cohorts) | {1} for d in _divisors(n)})
 
 
-def identifying_bits(cohorts: Iterable[int]) -> float:
-    """The same in bits: of 2**bits installs, every one could have a group of its own."""
-    return log2(num_groups(cohorts))
-
-
-def at_most(bits: int, cohorts: Iterable[int]) -> bool:
-    """Whether so many cohorts make at most 2**bits groups."""
+def at_most(bits: int, cohorts: Iterable[int], segments: int = 1) -> bool:
+    """Whether so many cohorts, in each of so many segments, make at most 2**bits groups."""
     numbers = set(cohorts)
-    return 1 + sum(n - 1 for n in numbers) <= 1 << bits or num_groups(numbers) <= 1 << bits
+    return segments * (1 + sum(n - 1 for n in numbers)) <= 1 << bits or segments * num_groups(numbers) <= 1 << bits
 
 
-def found_again(metrics: Iterable[Definition], cohorts: Iterable[int], crowd: int = CROWD) -> float:
+def found_again(metrics: Iterable[Definition], groups: int, crowd: int = CROWD) -> float:
     """How often the install behind a message is picked out of a crowd by its next one, if all hold the same answers.
 
     The observer adds up, over all bits, the log-likelihood ratio of one memo against two, among the installs of the
@@ -48,7 +43,6 @@ def found_again(metrics: Iterable[Definition], cohorts: Iterable[int], crowd: in
             moments = _moments(metric)
             own, own_variance = own + width * moments[0], own_variance + width * moments[1]
             other, other_variance = other + width * moments[2], other_variance + width * moments[3]
-    groups = num_groups(cohorts)
     if other_variance == 0:
         return min(1.0, groups / crowd)
     steps, total = 400, 0.0

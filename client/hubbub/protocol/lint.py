@@ -11,7 +11,6 @@ from fractions import Fraction
 
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.label import certainty
-from hubbub.protocol.linking import num_groups
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 
@@ -33,10 +32,11 @@ def _of_all(registry: Registry) -> Iterator[str]:
             f"lifetime_epsilon is {show(limit)}: over a life, messages may make an observer {certainty(limit)} sure of "
             f"what somebody answered; below {show(MUCH_OF_A_LIFE)} is usual"
         )
-    groups = num_groups(registry.cohorts)
+    groups = registry.num_groups
     if groups > MANY_GROUPS:
+        what = "segments and cohorts" if registry.segments else "cohorts"
         yield (
-            f"cohorts divide installs into {groups:,} groups, which messages show: with fewer than {100 * groups:,} "
+            f"{what} divide installs into {groups:,} groups, which messages show: with fewer than {100 * groups:,} "
             "installs, a group is a small crowd"
         )
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from hubbub.protocol.blake2 import blake2b
 from hubbub.protocol.cadence import CADENCES, Cadence
@@ -23,6 +23,7 @@ from hubbub.protocol.fields import read_fields, readers_of, text
 from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.names import METRIC, is_metric, is_retention
+from hubbub.protocol.segments import Segment, broken_segment
 from hubbub.protocol.shape import Accumulation, Shape
 from hubbub.protocol.value import Value
 
@@ -38,6 +39,7 @@ class Definition(Value, kw_only=True):
     shape: Shape  # what is asked: its kind, cohorts and bits
     noise: Noise  # the two channels that an answer crosses, with exact probabilities
     accumulate: Accumulation = "first"  # what counts of several records of one epoch
+    segment: Segment = ()  # the part of all installs it is counted for, such as one release; empty: undivided
 
     def _broken_rules(self) -> Iterator[str]:
         if not is_metric(self.name):
@@ -45,6 +47,7 @@ class Definition(Value, kw_only=True):
         if self.every not in CADENCES:
             yield f"every must be one of {', '.join(CADENCES)}, got {self.every!r}"
         yield from self._broken_accumulation()
+        yield from broken_segment(self.segment)
         if isinstance(self.noise.permanent, KaryChannel) and self.shape.categories != self.noise.permanent.categories:
             yield f"a k-ary channel of {self.noise.permanent.categories} needs a choice of as many categories"
         if isinstance(self.noise.permanent, SubsetChannel):
@@ -74,6 +77,15 @@ class Definition(Value, kw_only=True):
     def metric_hash(self) -> str:
         canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return blake2b(canonical.encode(), digest_size=16).hexdigest()
+
+    @cached_property
+    def undivided(self) -> Self:
+        """The same without its segment: what is asked, whatever an install runs on. Memos and budget are kept by it."""
+        return self.in_segment(())
+
+    def in_segment(self, segment: Segment) -> Self:
+        """The same question, counted for these installs."""
+        return self if segment == self.segment else self.replace(segment=segment)
 
     @property
     def short_hash(self) -> bytes:
@@ -146,6 +158,7 @@ class Definition(Value, kw_only=True):
             "kind": self.kind,
             "every": self.every,
             **({} if self.accumulate == "first" else {"accumulate": self.accumulate}),
+            **({"segment": dict(self.segment)} if self.segment else {}),
             "shape": self.shape.to_json(),
             "permanent": _channel_to_json(self.noise.permanent),
             "instantaneous": _channel_to_json(self.noise.instantaneous),
@@ -156,7 +169,7 @@ class Definition(Value, kw_only=True):
         """The definition that a tally carries. Raises `Invalid` for anything that is none."""
         problems: list[str] = []
         table = data if isinstance(data, dict) else {}
-        top = read_fields(table, {**_DEFINITION, "accumulate": text}, _DEFINITION, problems)
+        top = read_fields(table, {**_DEFINITION, "accumulate": text, "segment": _segment}, _DEFINITION, problems)
         require(problems)
         if top["kind"] not in KINDS:
             raise Invalid([f"kind must be one of {', '.join(KINDS)}, got {top['kind']!r}"])
@@ -170,6 +183,7 @@ class Definition(Value, kw_only=True):
             shape=cls_of_shape(**shape),
             noise=Noise(*channels),
             accumulate=top.get("accumulate", "first"),
+            segment=top.get("segment", ()),
         )
         if definition.to_json() != data:
             raise Invalid([f"the definition of {definition.name} is not in its canonical form"])
@@ -286,6 +300,12 @@ def _table(raw: Any) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise ValueError(f"must be a table of keys and values, got {brief(raw)}")
     return raw
+
+
+def _segment(raw: Any) -> Segment:
+    if not isinstance(raw, dict) or not raw:
+        raise ValueError(f"must be a table of keys and values, got {brief(raw)}")
+    return tuple(sorted((text(key), text(value)) for key, value in raw.items()))
 
 
 _DEFINITION = {

@@ -24,6 +24,7 @@ from hubbub.protocol.channel import UNIT
 from hubbub.protocol.fields import (
     Reader,
     did_you_mean,
+    list_of,
     number,
     read_fields,
     readers_of,
@@ -38,6 +39,7 @@ from hubbub.protocol.metric import Metric
 from hubbub.protocol.names import APP, is_app
 from hubbub.protocol.noise import rappor_noise
 from hubbub.protocol.recipient import Recipient
+from hubbub.protocol.segments import Declared, all_segments, broken_declaration, num_segments
 from hubbub.protocol.shape import Shape
 from hubbub.protocol.value import Value
 
@@ -58,11 +60,13 @@ class Registry(Value, kw_only=True):
     lifetime_epsilon: Fraction  # the most that an install may ever spend
     metrics: Mapping[str, Metric]  # in the order of the file, by name
     max_identifying_bits: int = IDENTIFYING_BITS  # how far what is sent in clear may tell installs apart
+    segments: Declared = MappingProxyType({})  # public facts of the build: for each key, the values that are told apart
     source: str = ""  # the TOML it was read from; empty for one made in code
     aside = ("source",)
 
-    def __init__(self, *, metrics: Mapping[str, Metric], **head: Any) -> None:
-        super().__init__(metrics=MappingProxyType(dict(metrics)), **head)
+    def __init__(self, *, metrics: Mapping[str, Metric], segments: Declared | None = None, **head: Any) -> None:
+        parts = {"metrics": MappingProxyType(dict(metrics)), "segments": MappingProxyType(dict(segments or {}))}
+        super().__init__(**parts, **head)
 
     @cached_property
     def mark(self) -> bytes:
@@ -81,12 +85,14 @@ class Registry(Value, kw_only=True):
             "recipient": {"name": self.recipient.name, "url": self.recipient.url},
             "lifetime_epsilon": str(self.lifetime_epsilon),
             "max_identifying_bits": self.max_identifying_bits,
+            **({"segments": {key: list(values) for key, values in self.segments.items()}} if self.segments else {}),
             "metrics": [metric.terms_to_json() for metric in self],
         }
         return json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     def _broken_rules(self) -> Iterator[str]:
         yield from _broken_head(self.app, self.lifetime_epsilon)
+        yield from broken_declaration(self.segments)
         yield from self._too_identifying()
         if len(self.metrics) > MAX_METRICS:
             yield f"metrics must hold at most {MAX_METRICS}, got {len(self.metrics)}"
@@ -111,11 +117,27 @@ class Registry(Value, kw_only=True):
         bits = self.max_identifying_bits
         if not 0 <= bits <= 64:
             yield f"max_identifying_bits must be in [0, 64], got {bits}"
-        elif not at_most(bits, self.cohorts):
+        elif not at_most(bits, self.cohorts, self.num_segments):
+            what = "segments and the cohorts of all metrics" if self.segments else "the cohorts of all metrics"
             yield (
-                f"the cohorts of all metrics must tell at most 2**{bits} groups of installs apart "
-                f"(max_identifying_bits = {bits}), got {num_groups(self.cohorts):,}"
+                f"{what} must tell at most 2**{bits} groups of installs apart "
+                f"(max_identifying_bits = {bits}), got {self.num_groups:,}"
             )
+
+    @property
+    def num_segments(self) -> int:
+        """How many segments messages tell apart, with `other`; 1 where none are declared."""
+        return num_segments(self.segments)
+
+    @property
+    def num_groups(self) -> int:
+        """How many groups of installs messages tell apart by what they show in clear: segments and cohorts."""
+        return num_groups(self.cohorts) * self.num_segments
+
+    def in_all_segments(self) -> Iterator[Metric]:
+        """Every metric in every segment: the definitions that messages can be of."""
+        segments = list(all_segments(self.segments))
+        return (metric.in_segment(segment) for metric in self for segment in segments)
 
     @property
     def cohorts(self) -> frozenset[int]:
@@ -207,7 +229,7 @@ _SOMEBODY = Recipient(name="unknown", url="https://unknown.invalid")
 _EPSILONS = ("epsilon_one_report", "epsilon_permanent")
 _PROBABILITIES = ("prob_f", "prob_p", "prob_q")
 _NOISE: dict[str, Reader] = dict.fromkeys(_EPSILONS + _PROBABILITIES, number)
-_TERMS, _REQUIRED_TERMS = readers_of(Metric, leaving_out=("name", "shape", "noise"))
+_TERMS, _REQUIRED_TERMS = readers_of(Metric, leaving_out=("name", "shape", "noise", "segment"))
 _REQUIRED_PARTS = _REQUIRED_TERMS | {"shape", "noise"}
 
 
@@ -329,6 +351,18 @@ def _table(raw: Any) -> dict[str, Any]:
     return dict(raw)
 
 
+def _segments(raw: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(raw, dict):
+        raise ValueError(f'must be a table such as [segments] with platform = ["linux", "macos"], got {brief(raw)}')
+    found = {}
+    for key, values in raw.items():
+        try:
+            found[key] = list_of(text)(values)
+        except ValueError as error:
+            raise ValueError(f"of {key if key.isidentifier() else brief(key)} {error}") from None
+    return found
+
+
 def _tables(raw: Any) -> dict[str, dict[str, Any]]:
     stray = [raw] if not isinstance(raw, dict) else [item for item in raw.values() if not isinstance(item, dict)]
     if stray:
@@ -341,5 +375,6 @@ _TOP: dict[str, Reader] = {
     "recipient": _table,
     "lifetime_epsilon": number,
     "max_identifying_bits": whole_number,
+    "segments": _segments,
     "metrics": _tables,
 }

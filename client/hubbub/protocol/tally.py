@@ -15,6 +15,7 @@ from hubbub.protocol.cadence import parse_epoch
 from hubbub.protocol.invalid import Invalid, brief, require
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.report import Report
+from hubbub.protocol.segments import NOT_SAID, Segment, segment_order
 from hubbub.protocol.value import Value
 
 FORMAT = "hubbub.tally"
@@ -147,6 +148,53 @@ def merge(tallies: Iterable[Tally]) -> dict[str, Tally]:
         key = tally.metric.metric_hash
         merged[key] = merged[key] + tally if key in merged else tally
     return merged
+
+
+def undivided(tallies: Iterable[Tally]) -> list[Tally]:
+    """The same counts without segments: those of each question, whatever its installs run on, added up."""
+    return list(merge(Tally(tally.metric.undivided, tally.epochs) for tally in tallies).values())
+
+
+def by_segment(tallies: Iterable[Tally], key: str) -> dict[str, list[Tally]]:
+    """The counts of each value of a key, such as each release, in their order; what else differs is added up. A
+    definition that does not say counts as `NOT_SAID`. Raises `Invalid` for a key that none of them has."""
+    given = list(tallies)
+    common = dict(common_segment(given)) if given else {}
+    found = {}
+    for value, some in _apart(given, key).items():
+        segment = tuple(sorted((common | ({key: value} if value != NOT_SAID else {})).items()))
+        found[value] = list(merge(Tally(t.metric.in_segment(segment), t.epochs) for t in some).values())
+    return found
+
+
+def within(tallies: Iterable[Tally], wanted: Mapping[str, str]) -> list[Tally]:
+    """The tallies of these segments: for each key the value that is wanted. Raises `Invalid` for one that none has."""
+    left = list(tallies)
+    for key, value in wanted.items():
+        apart = _apart(left, key)
+        if value not in apart:
+            raise Invalid([f"{key} must be one of {', '.join(apart)}, which were counted, got {value!r}"])
+        left = apart[value]
+    return left
+
+
+def _apart(tallies: Iterable[Tally], key: str) -> dict[str, list[Tally]]:
+    found: dict[str, list[Tally]] = {}
+    known: set[str] = set()
+    for tally in tallies:
+        segment = dict(tally.metric.segment)
+        known |= segment.keys()
+        found.setdefault(segment.get(key, NOT_SAID), []).append(tally)
+    if key not in known:
+        has = f"one of {', '.join(sorted(known))}" if known else "left out: these tallies have no segments"
+        raise Invalid([f"the key of segments must be {has}, got {key!r}"])
+    return {value: found[value] for value in sorted(found, key=segment_order)}
+
+
+def common_segment(tallies: Iterable[Tally]) -> Segment:
+    """What all these tallies have in common."""
+    shared = set.intersection(*(set(tally.metric.segment) for tally in tallies))
+    return tuple(sorted(shared))
 
 
 def _epochs_from_json(data: Any) -> dict[int, Counts]:

@@ -21,7 +21,7 @@ from hubbub.protocol.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The metrics counted here. `by_short_hash` is what `protocol.report.unpack` asks for."""
+    """The metrics counted here, each segment for itself. `by_short_hash` is what `protocol.report.unpack` asks for."""
 
     registry: Registry
     older: tuple[Registry, ...] = ()
@@ -30,7 +30,7 @@ class Catalog:
     def __post_init__(self) -> None:
         known: dict[bytes, Metric] = {}
         for registry in (self.registry, *self.older):
-            for metric in registry:
+            for metric in registry.in_all_segments():
                 other = known.setdefault(metric.short_hash, metric)
                 if other.metric_hash != metric.metric_hash:
                     raise Invalid(

@@ -12,16 +12,18 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
+from hubbub.collector.catalog import Catalog
 from hubbub.collector.intake import Arrival
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.settings import Settings
 from hubbub.collector.storage.handing_out import Condition, Lent
 from hubbub.collector.storage.store import Notice, Store, Verdict
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.refusal import Refused
 
 _GROUP_BYTES = 8 << 20
@@ -41,6 +43,17 @@ class Events(Protocol):
 
     def told(self, notice: Notice) -> None:
         """The store has something to tell the operator."""
+
+
+class Committing(Protocol):
+    """What whoever answers asks for: of one store's `Committer`, or of those of several."""
+
+    def submit(self, arrival: Arrival) -> asyncio.Future[Verdict]: ...
+    def select(self, wanted: Condition) -> asyncio.Future[Lent]: ...
+    async def adopt(self, catalog: Catalog) -> None: ...
+    def refusal(self) -> Refused | None: ...
+    def gauges(self) -> dict[str, float]: ...
+    async def drain(self) -> None: ...
 
 
 class Committer:
@@ -121,6 +134,12 @@ class Committer:
         self._queue.put(lambda: self._store.select(wanted, lambda lent: self._on_loop(tell, lent)))
         return future
 
+    async def adopt(self, catalog: Catalog) -> None:
+        """Count the metrics of another catalogue from now on. Raises `Invalid`, nothing changed, if that cannot be."""
+        problem = await self.call(lambda: _adopted(self._store, catalog))
+        if problem is not None:
+            raise problem
+
     def refusal(self) -> Refused | None:
         """Why no batch would be taken now."""
         return self._store.refusal(self._waiting)
@@ -134,16 +153,17 @@ class Committer:
         self._queue.put(self._stop)
         await asyncio.to_thread(self._thread.join)
 
-    def _acknowledge(self, group: list[Waiting], answer: list[Verdict] | Refused) -> None:
+    def _acknowledge(self, group: list[Waiting], answer: Sequence[Verdict | Refused] | Refused) -> None:
         self._waiting -= len(group)
         for number, (arrival, waiter) in enumerate(group):
             self._waiting_bytes -= len(arrival.message)
             if waiter.done():  # the sender has gone; it will ask again
                 continue
-            if isinstance(answer, Refused):
-                waiter.set_exception(Refused(answer.reason, answer.detail))
+            verdict = answer if isinstance(answer, Refused) else answer[number]
+            if isinstance(verdict, Refused):
+                waiter.set_exception(Refused(verdict.reason, verdict.detail))
             else:
-                waiter.set_result(answer[number])
+                waiter.set_result(verdict)
 
     def _fail(self, error: BaseException) -> None:
         """Tell everyone who waits; here on the loop, so that nobody can queue up behind us."""
@@ -197,7 +217,7 @@ class Committer:
 
     def _commit(self, group: list[Waiting]) -> None:
         started = perf_counter()
-        answer: list[Verdict] | Refused
+        answer: Sequence[Verdict | Refused] | Refused
         try:
             answer = self._store.commit([arrival for arrival, _ in group])
         except Refused as refused:
@@ -239,6 +259,15 @@ class Committer:
         """From any thread. Once the loop is closed there is nobody left to be told."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, value)
+
+
+def _adopted(store: Store, catalog: Catalog) -> Invalid | None:
+    """On the store's thread, which an exception would end."""
+    try:
+        store.adopt(catalog)
+    except Invalid as error:
+        return error
+    return None
 
 
 def _nothing() -> None:

@@ -11,6 +11,7 @@ from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.handing_out import Lent
 from hubbub.collector.storage.log import Damaged
 from hubbub.collector.storage.logged_counts import LoggedCounts
+from hubbub.collector.storage.sums import Sums
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import Answer, Wanted, Withheld
@@ -56,7 +57,7 @@ def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> Answer:
         data_dir.close()
 
 
-def from_database(address: str, wanted: Wanted) -> Answer:
+def from_database(store: str, wanted: Wanted) -> Answer:
     """The tallies of a store that collectors share, as far as they would hand them out."""
-    lent: Lent = administration().select_from(address, wanted.has)
+    lent = Sums().of(administration().select_from(store, wanted.has))
     return Answer(tallies(lent.cells), withheld(lent))

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Literal, get_args
 
 from hubbub.protocol.refusal import STATUS
@@ -28,7 +29,9 @@ _GAUGE_WORDS = {
     "seen_ids_max": "ids from which on batches are refused",
     "disk_free_min_bytes": "free space below which batches are refused",
     "unsaved_batches": "batches that are in the log and in no checkpoint yet",
-    "store_reachable": "1 if the database of a shared store can be reached",
+    "store_reachable": "1 if the databases of a shared store can be reached, all of them",
+    "databases": "databases over which the store is spread",
+    "databases_unreachable": "of these, how many cannot be reached",
     "journal_bytes": "size of what is durable in the database and not in its counts yet, with the room it once took",
     "log_dropped_bytes": "bytes of an incomplete last group, dropped from the log at this start",
     "certificate_expiry_timestamp_seconds": "when the certificate ends that was last read; 0 if it had ended then",
@@ -45,6 +48,12 @@ class Histogram:
     def observe(self, seconds: float) -> None:
         self._counts[bisect_left(_BOUNDS, seconds)] += 1
         self._sum += seconds
+
+    def plus(self, other: Histogram) -> Histogram:
+        both = Histogram()
+        both._counts = [mine + theirs for mine, theirs in zip(self._counts, other._counts, strict=True)]
+        both._sum = self._sum + other._sum
+        return both
 
     def lines(self, name: str) -> Iterator[str]:
         total = 0
@@ -70,6 +79,8 @@ class CollectorMetrics:
     commit_seconds: Histogram = field(default_factory=Histogram)
     sync_seconds: Histogram = field(default_factory=Histogram)
     checkpoint_seconds: Histogram = field(default_factory=Histogram)
+    others: list[CollectorMetrics] = field(default_factory=list)
+    """Of a store in several databases: the checkpoints and latencies of all but the first, each with its own writer."""
 
     def text(self, gauges: dict[str, float]) -> str:
         """The exposition format, version 0.0.4."""
@@ -92,14 +103,15 @@ class CollectorMetrics:
         yield f"hubbub_unread_cut_offs_total {self.unread_cut_offs}"
         yield from _head("hubbub_checkpoints_total", "counter", "checkpoints, by result")
         for result in get_args(CheckpointResult):
-            yield f'hubbub_checkpoints_total{{result="{result}"}} {self.checkpoints[result]}'
+            total = sum(part.checkpoints[result] for part in (self, *self.others))
+            yield f'hubbub_checkpoints_total{{result="{result}"}} {total}'
         for name, histogram, words in (
-            ("hubbub_commit_seconds", self.commit_seconds, "one group commit: ids, log, sync"),
-            ("hubbub_fsync_seconds", self.sync_seconds, "the sync of a group commit"),
-            ("hubbub_checkpoint_seconds", self.checkpoint_seconds, "one checkpoint"),
+            ("hubbub_commit_seconds", "commit_seconds", "one group commit: ids, log, sync"),
+            ("hubbub_fsync_seconds", "sync_seconds", "the sync of a group commit"),
+            ("hubbub_checkpoint_seconds", "checkpoint_seconds", "one checkpoint"),
         ):
             yield from _head(name, "histogram", words)
-            yield from histogram.lines(name)
+            yield from reduce(Histogram.plus, (getattr(part, histogram) for part in (self, *self.others))).lines(name)
         if self.certificate_expiry is not None:
             gauges = {**gauges, "certificate_expiry_timestamp_seconds": self.certificate_expiry}
         for name, value in gauges.items():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
 from hubbub.collector.catalog import Catalog
-from hubbub.collector.commit import Committer
+from hubbub.collector.commit import Committing
 from hubbub.collector.http.app import App
 from hubbub.collector.http.limits import Limits
 from hubbub.collector.http.tls import check_validity, expiry, tls_context
@@ -41,7 +41,7 @@ class Reloader:
     context: ssl.SSLContext | None
     app: App
     store: Store
-    committer: Committer
+    committer: Committing
     limits: Limits
     tokens: Tokens
     own_metrics: CollectorMetrics
@@ -64,9 +64,7 @@ class Reloader:
             raise Invalid(["tls_certificate: whether TLS is spoken at all can only change with a restart"])
         settings = replace(self.settings, **{name: getattr(wanted, name) for name in RELOADED})
         catalog, context = await asyncio.to_thread(_read, settings)
-        problem = await self.committer.call(lambda: self._adopt(catalog))
-        if problem is not None:
-            raise problem
+        await self.committer.adopt(catalog)
         if self.context is not None and context is not None:
             assert settings.tls_certificate is not None
             self.context.load_cert_chain(settings.tls_certificate, settings.tls_key)  # for connections from now on
@@ -77,14 +75,6 @@ class Reloader:
         self.settings = settings
         later = [item.name for item in fields(Settings) if getattr(wanted, item.name) != getattr(settings, item.name)]
         self.operator_log.info("reloaded", metrics=len(catalog.metrics), **({"need_a_restart": later} if later else {}))
-
-    def _adopt(self, catalog: Catalog) -> Exception | None:
-        """On the store's thread, which an exception would end."""
-        try:
-            self.store.adopt(catalog)
-        except Invalid as error:
-            return error
-        return None
 
     def _refuse(self, problems: Sequence[str]) -> None:
         self.operator_log.error("the reload was refused; everything stays as it was", problems=list(problems))

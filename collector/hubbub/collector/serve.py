@@ -9,14 +9,15 @@ import resource
 import signal
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import cast
 
 from aiohttp import web
 
 from hubbub.collector.catalog import Catalog
-from hubbub.collector.commit import Committer
+from hubbub.collector.commit import Committer, Committing
 from hubbub.collector.database import shared_store
 from hubbub.collector.http.aiohttp_check import check_answers, check_names
 from hubbub.collector.http.app import App
@@ -30,6 +31,7 @@ from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.reload import Reloader
 from hubbub.collector.settings import Settings
+from hubbub.collector.spread import Database, SpreadCommitter
 from hubbub.collector.stopped import StoppedMetrics
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.embedded import EmbeddedStore
@@ -61,8 +63,8 @@ def serve(
     catalog = Catalog.load(settings.metrics, settings.older_metrics)
     context = tls_context(settings)
     own_metrics = CollectorMetrics(certificate_expiry=expiry(context, settings.tls_certificate))
-    with _opened(settings, catalog, own_metrics, clock, accept_clock) as store, _event_loop() as runner:
-        return runner.run(_serve(settings, catalog, store, context, own_metrics, say, on_terminal, reread))
+    with _opened(settings, catalog, own_metrics, clock, accept_clock) as stores, _event_loop() as runner:
+        return runner.run(_serve(settings, catalog, stores, context, own_metrics, say, on_terminal, reread))
 
 
 @contextmanager
@@ -72,16 +74,15 @@ def _opened(
     own_metrics: CollectorMetrics,
     clock: Callable[[], float],
     accept_clock: bool,
-) -> Iterator[Store]:
-    """The store that the settings name."""
+) -> Iterator[Sequence[Store]]:
+    """The store that the settings name; of one in several databases each, the first before all others."""
     if settings.store != "embedded":
-        shared: Store = shared_store().PostgresStore(
-            settings.store, catalog, settings, own_metrics, accept=accept_clock
-        )
+        shared: list[Database] = shared_store().open_all(catalog, settings, own_metrics, accept=accept_clock)
         try:
             yield shared
         finally:
-            shared.close()
+            for database in shared:
+                database.close()
         return
     data_dir = DataDir(settings.data)
     try:
@@ -92,7 +93,7 @@ def _opened(
         except DiskFull as error:
             raise Invalid([f"{settings.data}: {error}"]) from None
         try:
-            yield store
+            yield [store]
         finally:
             store.close()
     finally:
@@ -118,7 +119,7 @@ def _event_loop() -> asyncio.Runner:
 async def _serve(
     settings: Settings,
     catalog: Catalog,
-    store: Store,
+    stores: Sequence[Store],
     context: ssl.SSLContext | None,
     own_metrics: CollectorMetrics,
     say: Callable[[str], None],
@@ -126,11 +127,12 @@ async def _serve(
     reread: Callable[[], Settings] | None,
 ) -> int:
     operator_log = OperatorLog()
+    store = stores[0]
     tokens = Tokens(store.tokens, operator_log)
     events = _Events(operator_log)
     files = FileWatch(operator_log)
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: _loop_error(operator_log, files, context))
-    committer = Committer(store, settings, own_metrics, events)
+    committer = _committer(stores, settings, own_metrics, events)
     limits = Limits(settings.sender_rate, settings.sender_burst, time.monotonic)
     stopped = StoppedMetrics(store.stopped, operator_log)
     intake = Intake(catalog, store.now, store.sealed, lambda: store.day, stopped.names)
@@ -159,7 +161,8 @@ async def _serve(
     if first_token is not None:
         say(_hand_out(first_token, settings.data, on_terminal))
         tokens.reload()
-    for line in _greeting(settings, port, store.place, tls=context is not None):
+    place = "; ".join(store.place for store in stores)
+    for line in _greeting(settings, port, place, tls=context is not None):
         say(line)
     operator_log.info("collecting", app=catalog.registry.app, metrics=len(catalog.metrics), port=port)
     await events.stop.wait()
@@ -170,6 +173,14 @@ async def _serve(
     await _finish_requests(runner, settings.drain_seconds)
     await committer.drain()
     return _last_words(events, own_metrics, operator_log)
+
+
+def _committer(
+    stores: Sequence[Store], settings: Settings, own_metrics: CollectorMetrics, events: _Events
+) -> Committing:
+    if len(stores) == 1:
+        return Committer(stores[0], settings, own_metrics, events)
+    return SpreadCommitter(cast("Sequence[Database]", stores), settings, own_metrics, events)
 
 
 def _last_words(events: _Events, own_metrics: CollectorMetrics, operator_log: OperatorLog) -> int:

@@ -6,6 +6,7 @@ Every setting has one name in three spellings: `min_free_bytes` in TOML, `HUBBUB
 from __future__ import annotations
 
 import ipaddress
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -18,6 +19,7 @@ from hubbub.protocol.invalid import Invalid, require
 PREFIX = "HUBBUB_"
 # Of the client, other commands and the tests.
 _OTHER_VARIABLES = ("MODE", "STATE", "TOKEN", "NEED_BROWSER", "NEED_POSTGRES", "TEST_POSTGRES", "PICTURES")
+_ADDRESSES = ("postgresql://", "postgres://", "service=")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -30,7 +32,8 @@ class Settings:
     store: str = field(
         default="embedded",
         metadata={
-            "help": "embedded: in the data folder; or the postgresql:// address of a store that collectors share"
+            "help": "embedded: in the data folder; or the postgresql:// address of a store that collectors share; "
+            "several addresses, with commas between them, if it is spread over several databases"
         },
     )
     workers: int = field(
@@ -83,8 +86,11 @@ class Settings:
         require(self._broken_rules())
 
     def _broken_rules(self) -> Iterator[str]:
-        if self.store != "embedded" and not self.store.startswith(("postgresql://", "postgres://", "service=")):
+        databases = databases_in(self.store)
+        if self.store != "embedded" and not self.store.startswith(_ADDRESSES):
             yield f"store must be embedded, a postgresql:// address or service=NAME, got {self.store!r}"
+        elif len(set(databases)) < len(databases):
+            yield f"store must name each database once, got {self.store!r}"
         if not 1 <= self.workers <= 256:
             yield f"workers must be in [1, 256], got {self.workers}"
         elif self.workers > 1 and self.store == "embedded":
@@ -109,6 +115,11 @@ class Settings:
         for origin in self.origins:
             if "://" not in origin or origin.endswith("/"):
                 yield f"origins must look like https://example.org, got {origin!r}"
+
+
+def databases_in(store: str) -> list[str]:
+    """The addresses that a `--store` names. A comma may also stand inside one, between hosts."""
+    return re.split(rf",(?={'|'.join(_ADDRESSES)})", store)
 
 
 def read_settings(flags: Mapping[str, str | None], environment: Mapping[str, str], config: Path | None) -> Settings:

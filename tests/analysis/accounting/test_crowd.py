@@ -104,11 +104,52 @@ def _counts(kept: tuple[int, ...]) -> dict[tuple[int, ...], float]:
     return law
 
 
-def test_a_crowd_of_categories_hides_about_as_well_as_theory_says() -> None:
-    """Beside 10,000 others of 8 categories the loss is nearly normal: its deviation (t - o) sqrt(2 d / C)."""
+def _two_counts(channel: KaryChannel, coins: int) -> tuple[np.ndarray, np.ndarray]:
+    """The law of the counts of two categories among so many even coins and one report, which is in the one or the
+    other: all pairs of counts, with nothing left out."""
+    truth, other = (float(p) for p in channel.probabilities)
+    first, second = np.meshgrid(np.arange(coins + 2), np.arange(coins + 2), indexing="ij")
+    d = channel.categories
+
+    def law(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        rest = np.maximum(coins - a, 0)
+        return stats.binom.pmf(a, coins, 1 / d) * stats.binom.pmf(b, rest, 1 / (d - 1)) * (a >= 0)
+
+    in_first, in_second, elsewhere = law(first - 1, second), law(first, second - 1), law(first, second)
+    outside = (d - 2) * other * elsewhere
+    return truth * in_first + other * in_second + outside, other * in_first + truth * in_second + outside
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        KaryChannel(2, Fraction(3, 4), Fraction(1, 4)),
+        KaryChannel(3, Fraction(1, 2), Fraction(1, 4)),
+        KaryChannel(12, Fraction(7, 18), Fraction(1, 18)),
+    ],
+    ids=["2", "3", "12"],
+)
+def test_two_counts_among_many_are_bounded_and_hardly_more(channel: KaryChannel) -> None:
+    """The reader is told how many coins there are; with so many the law of both counts can be written down."""
+    others, blanket = 120, float(channel.probabilities[1]) * channel.categories
+    deltas = dict.fromkeys((0.0, 0.1, 0.3, 0.6), 0.0)
+    for coins in range(others + 1):
+        one, two = _two_counts(channel, coins)
+        chance = stats.binom.pmf(coins, others, blanket)
+        for epsilon in deltas:
+            deltas[epsilon] += chance * float(np.maximum(one - exp(epsilon) * two, 0).sum())
+    for loss in crowd_loss(channel, others):
+        for epsilon, exact in deltas.items():
+            assert exact <= loss.delta(epsilon) * (1 + 1e-9) + 1e-13
+            assert loss.delta(epsilon + 0.005) <= exact + 1e-13  # so little do bands and grid cost
+
+
+@pytest.mark.parametrize("others", [10_000, 30_000, 1_000_000])
+def test_a_crowd_of_categories_hides_about_as_well_as_theory_says(others: int) -> None:
+    """Beside many others the loss is nearly normal: of 8 categories its deviation is (t - o) sqrt(2 d / coins)."""
     channel = KaryChannel(8, Fraction(9, 16), Fraction(1, 16))
-    there, _ = crowd_loss(channel, 9999)
-    assert there.deviation == pytest.approx((9 / 16 - 1 / 16) * (2 * 8 / (9999 / 2)) ** 0.5, rel=0.03)
+    there, _ = crowd_loss(channel, others)
+    assert there.deviation == pytest.approx((9 / 16 - 1 / 16) * (2 * 8 / (others / 2)) ** 0.5, rel=0.005)
 
 
 def test_more_others_hide_better_and_none_not_at_all() -> None:

@@ -60,7 +60,7 @@ def test_json_parquet_charts_and_files(world, capsys):
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["estimand"], found["confidence"]) == ("population", 0.9)
     decode(world / "flag2960.json", "--format", "csv", "--out", world / "out.csv")
-    assert (world / "out.csv").read_text().startswith("metric,epochs,value")
+    assert (world / "out.csv").read_text().startswith("metric,segment,epochs,value")
     pytest.importorskip("pyarrow")
     decode(world / "flag2960.json", "--format", "parquet", "--out", world / "out.parquet")
     assert (world / "out.parquet").read_bytes()[:4] == b"PAR1"
@@ -160,12 +160,15 @@ def test_mistakes_are_refused_in_words(world):
         ([flag, page, "--chart", "x.png"], "--chart draws one metric, got 2"),
         ([flag, "--rappor", "a", "b", "c"], "--rappor takes its three files and neither tallies nor candidates"),
         ([flag, "--against", page], "--against: no tally of asked was given"),
-        ([flag, "--against", flag, "--format", "rappor"], "--against writes a table, csv or json, got --format rappor"),
+        (
+            [flag, "--against", flag, "--format", "rappor"],
+            "a comparison writes a table, csv or json, got --format rappor",
+        ),
         ([flag, "--fail-on-change"], "--fail-on-change needs --against TALLY"),
         ([flag, "--against", flag, "--looks", "9"], "--looks is for --fail-on-change, got it without: 9"),
         ([flag, "--against", flag, "--fail-on-change", "--looks", "0"], "--looks must be at least 1, got 0"),
-        ([flag, "--against", flag, "--by-epoch"], "--by-epoch and --against exclude each other"),
-        ([flag, "--value", "yes"], "--value says what --by-epoch --chart draws, got it without: 'yes'"),
+        ([flag, "--against", flag, "--by-epoch"], "--by-epoch and a comparison exclude each other"),
+        ([flag, "--value", "yes"], "--value says what --trend or --by-epoch --chart shows, got it without: 'yes'"),
         ([flag, "--between", "0", "1"], "ranges and quantiles are for range metrics, asked is a flag"),
         ([flag, "--between", "1", "1"], "a range's low end must be below its high end, got 1 and 1"),
         ([flag, "--quantile", "1.5"], "a quantile must be above 0 and below 1, got 1.5"),
@@ -215,7 +218,7 @@ def test_a_file_is_what_its_ending_says_unless_a_format_is_given(world, ending):
         pytest.importorskip("pyarrow")
     out = world / f"found.{ending}"
     assert decode(world / "flag2960.json", "--out", out) == 0
-    start = {"csv": b"metric,epochs,value", "json": b"[", "parquet": b"PAR1", "txt": b"asked (flag)"}[ending]
+    start = {"csv": b"metric,segment,epochs,value", "json": b"[", "parquet": b"PAR1", "txt": b"asked (flag)"}[ending]
     assert out.read_bytes().startswith(start)
     assert decode(world / "flag2960.json", "--out", out, "--format", "table") == 0
     assert out.read_bytes().startswith(b"asked (flag)")
@@ -241,6 +244,7 @@ def test_installs_are_shown_as_a_table_csv_json_and_chart(world, capsys):
     rows = list(csv.DictReader(io.StringIO((world / "installs.csv").read_text())))
     assert rows[0] == {
         "counts": "active installs",
+        "segment": "",
         "every": "week",
         "period": "2026-W39",
         "installs": "10000",

@@ -17,8 +17,9 @@ from tests.analysis.worlds import Strings, define, tally_of
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
-from hubbub.analysis.render.charts import bar_chart, cdf_chart, decoding_chart, epsilon_chart, save, series_chart
+from hubbub.analysis.render.charts import bar_chart, cdf_chart, decoding_chart, epsilon_chart, save
 from hubbub.analysis.render.trade_off_chart import trade_off_chart
+from hubbub.analysis.render.trends import series_chart
 
 RNG = np.random.default_rng(1)
 
@@ -60,7 +61,7 @@ def chart_of(kind: str):
         case "range":
             return decoding_chart(numbers())
         case "series":
-            return series_chart(flags(), "yes")
+            return series_chart(flags(), ["yes"])
         case "trade-off":
             curves = {"Gaussian": trade_off_of(gaussian_count(5)), "Laplace": trade_off_of(laplace_count(10))}
             return trade_off_chart({"a count": curves, "another": curves}, title="Two counts")
@@ -106,10 +107,10 @@ def test_what_cannot_be_drawn_is_refused_in_words(tmp_path):
         save(chart_of("choice"), "chart.gif")
     with pytest.raises(Invalid, match="a distribution needs a range metric, asked is a flag"):
         cdf_chart(flags()[0])
-    with pytest.raises(Invalid, match="asked has no value 'maybe' in 2026-W39"):
-        series_chart(flags(), "maybe")
+    with pytest.raises(Invalid, match="the value must be one of yes, which every epoch has, got 'maybe'"):
+        series_chart(flags(), ["maybe"])
     with pytest.raises(Invalid, match="a time series needs at least one decoding, got none"):
-        series_chart([], "yes")
+        series_chart([])
 
 
 def test_a_string_called_other_has_a_bar_of_its_own():

@@ -20,6 +20,7 @@ from tests.analysis.worlds import Strings, define, tally_of
 
 ORDER = [
     "metric",
+    "segment",
     "epochs",
     "value",
     "estimate",

@@ -31,7 +31,9 @@ class Shop:
         self.ahead = 0.0
 
     @contextmanager
-    def collector(self, toml: str = REGISTRY_TOML, **settings: object) -> Iterator[Counter]:
+    def collector(
+        self, toml: str = REGISTRY_TOML, number: int = 0, databases: int = 1, **settings: object
+    ) -> Iterator[Counter]:
         """A collector's store, whose keeper runs only when it is told to. The steady clock follows the database's."""
         registry = Registry.parse(toml)
         chosen = Settings(
@@ -39,7 +41,14 @@ class Shop:
         )
         counter = Counter(registry, self)
         counter.store = PostgresStore(
-            self.address, Catalog(registry), chosen, CollectorMetrics(), accept=True, steady=counter.steady
+            self.address,
+            Catalog(registry),
+            chosen,
+            CollectorMetrics(),
+            number=number,
+            databases=databases,
+            accept=True,
+            steady=counter.steady,
         )
         try:
             yield counter

@@ -94,7 +94,7 @@ def exact(name: str) -> np.ndarray:
 def from_clients() -> dict[str, np.ndarray]:
     """A few crowds through the real client from `record` to the bytes of its messages; no network."""
     crowd = Crowd(histories())
-    known = by_short_hash(REGISTRY)
+    known = by_short_hash(REGISTRY.in_all_segments())
     fleet = FleetRun(source=SOURCE, endpoint="http://127.0.0.1:9", start=86_400 * FIRST, make_crowd=lambda: crowd)
     found: dict[str, list] = {name: [] for name in KEYS}
     for repeat in range(CROWDS):

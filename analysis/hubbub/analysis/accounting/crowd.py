@@ -8,17 +8,21 @@ well. What is left to compare is one report among so many coins. Nothing is assu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil, sqrt
+
 import numpy as np
 from scipy import stats
 
 from hubbub.analysis.accounting.privacy_loss import PrivacyLoss
-from hubbub.analysis.arrays import Array, Index
+from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.protocol.channel import BitChannel, Channel, KaryChannel
 
 _TAIL = 1e-16
-_BANDS = 48
+_MOST_BANDS = 48
+_OUTCOMES = 250_000  # of all bands together: a quarter of a second
 _FINENESS = 16
-_MOST_PAIRS = 3_000_000
 
 Both = tuple[PrivacyLoss, PrivacyLoss]
 """The privacy loss of the one answer against the other, and of the other against the one."""
@@ -34,16 +38,21 @@ def crowd_loss(channel: Channel, others: int) -> Both | None:
             blanket = min(high, low) + min(1 - high, 1 - low)
             if not blanket > 0 or low == 0 or high == 1:
                 return None
-            bands, odds = _bands(others, blanket, _BANDS), min(high, low) / blanket
-            return _mixture([_bit_laws(high, low, odds, coins) for coins, _ in bands], [w for _, w in bands])
+            coins, weight = _bands(others, blanket, _MOST_BANDS)
+            return _loss(
+                [_BesideCoins(coins, weight, np.full(len(coins), high), np.full(len(coins), low))],
+                min(high, low) / blanket,
+            )
         case KaryChannel(categories=categories):
             if low == 0:
                 return None
             blanket = low * categories
-            # Outcomes are pairs of counts here: as many bands as memory likes.
-            most = max(1, min(_BANDS, _MOST_PAIRS // (len(_support(others, 1 / categories)) + 1) ** 2))
-            bands = _bands(others, blanket, most)
-            return _mixture([_kary_laws(high, low, categories, coins) for coins, _ in bands], [w for _, w in bands])
+            # Bands of bands: as many as leave so many outcomes, each band being as wide as its coins make it.
+            wide = len(_support(np.array([int(2 * low * others)]), 0.5)[1])
+            most = min(_MOST_BANDS, ceil(sqrt(_OUTCOMES / wide)))
+            coins, weight = _bands(others, blanket, most)
+            cases = [_two_categories(high, low, categories, number, most) for number in coins.tolist()]
+            return _loss([case.times(part) for case, part in zip(cases, weight.tolist(), strict=True)], 0.5)
     return None
 
 
@@ -54,57 +63,90 @@ def fewest(installs: int, groups: int, chance: float) -> int:
     return max(0, int(stats.binom.ppf(chance, installs - 1, 1 / groups)) - 1)
 
 
-def _bands(others: int, blanket: float, most: int) -> list[tuple[int, float]]:
+@dataclass(frozen=True, slots=True)
+class _BesideCoins:
+    """One bit beside so many coins, in each of several cases that the reader is told apart: how likely the case is, and
+    how likely the bit is 1 for the one answer and for the other."""
+
+    coins: Index
+    weight: Array
+    one: Array
+    other: Array
+
+    def times(self, chance: float) -> _BesideCoins:
+        return replace(self, weight=self.weight * chance)
+
+
+def _bands(others: int, blanket: float, most: int) -> tuple[Index, Array]:
     """The law of how many coins there are, in bands; each stands at its lower end, for fewer coins hide less."""
-    low = int(stats.binom.ppf(_TAIL, others, blanket)) if others else 0
-    high = int(stats.binom.isf(_TAIL, others, blanket)) if others else 0
-    edges = np.unique(np.linspace(low, high + 1, min(most, high + 1 - low) + 1).astype(np.int64))
-    ends = stats.binom.cdf(edges - 1, others, blanket)
-    weights = np.diff(ends)
-    weights[-1] += 1 - ends[-1]
-    bands = list(zip(edges[:-1].tolist(), weights.tolist(), strict=True))
-    return bands if ends[0] == 0 else [(0, float(ends[0])), *bands]
+    edges = np.append(_edges(others, blanket, most), others + 1)
+    return edges[:-1], np.diff(stats.binom.cdf(edges - 1, others, blanket))
 
 
-def _bit_laws(high: float, low: float, odds: float, coins: int) -> tuple[Array, Array]:
-    """The count of ones among the coins, with one bit that is 1 with probability `high`, or `low`."""
-    ones = _support(coins, odds)
-    law = stats.binom.pmf(ones, coins, odds)
-    padded, shifted = np.append(law, 0.0), np.insert(law, 0, 0.0)
-    return (1 - high) * padded + high * shifted, (1 - low) * padded + low * shifted
+def _edges(trials: int, chance: float, most: int) -> Index:
+    """Where bands of a binomial number begin, the first at 0: narrow within three deviations, where nearly all of it
+    is, and wider as far as there is anything at all."""
+    if not trials:
+        return np.zeros(1, dtype=np.int64)
+    far, near = trials * chance, 3 * sqrt(trials * chance * (1 - chance))
+    low, high = (int(end(_TAIL, trials, chance)) for end in (stats.binom.ppf, stats.binom.isf))
+    few = most // 6 + 2
+    found = np.concatenate(
+        [
+            [0],
+            np.linspace(low, max(far - near, low), few),
+            np.linspace(max(far - near, low), min(far + near, high), most),
+            np.linspace(min(far + near, high), high + 1, few),
+        ]
+    )
+    return np.unique(np.clip(found.astype(np.int64), 0, trials))
 
 
-def _kary_laws(truth: float, other: float, categories: int, coins: int) -> tuple[Array, Array]:
-    """The counts of the two categories in question among even coins, and one report that is in one of them with
-    probability `truth`, or in the other; anywhere else as likely either way."""
-    a = _support(coins, 1 / categories)
-    size = len(a) + 1
-    first = stats.binom.pmf(a, coins, 1 / categories)
-    rest = coins - a
-    b = np.arange(int(a[0]), int(a[-1]) + 1)
-    second = stats.binom.pmf(b[None, :], rest[:, None], 1 / (categories - 1))
-    law = np.zeros((size, size))
-    law[:-1, :-1] = first[:, None] * second
-    in_first, in_second = np.roll(law, 1, axis=0), np.roll(law, 1, axis=1)
-    elsewhere = (categories - 2) * other * law
-    p = truth * in_first + other * in_second + elsewhere
-    q = other * in_first + truth * in_second + elsewhere
-    return p.ravel(), q.ravel()
+def _two_categories(truth: float, other: float, categories: int, coins: int, most: int) -> _BesideCoins:
+    """How often the two categories in question come among so many even coins and one report that is in the one with
+    probability `truth`, or in the other; anywhere else as likely either way.
+
+    Given that both together come s times, the report is one of these with probability r(s), which rises with s. So they
+    are s - 1 fair coins and a bit that names the right one with probability 1/2 + r(s) (truth / either - 1/2), either =
+    truth + other: exactly a bit beside coins. Bands of s stand at the fewest coins and the clearest bit that they have.
+    """
+    either = truth + other
+
+    def clear(s: Index) -> Array:
+        of_report = either * s / (2 * other * (coins + 1 - s) + either * s)
+        return np.asarray(0.5 + of_report * (truth / either - 0.5))
+
+    starts = np.unique(np.append(_edges(coins, 2 / categories, most), [0, coins + 1]))
+    edges = np.append(starts, coins + 2)
+    # P(fewer than s): the report is one more with probability `either`.
+    without, with_it = (stats.binom.cdf(edges - less, coins, 2 / categories) for less in (1, 2))
+    one = clear(edges[1:] - 1)
+    return _BesideCoins(np.maximum(starts - 1, 0), np.diff((1 - either) * without + either * with_it), one, 1 - one)
 
 
-def _support(coins: int, odds: float) -> Index:
-    low = max(0, int(stats.binom.ppf(_TAIL, coins, odds)) - 1) if coins else 0
-    high = min(coins, int(stats.binom.isf(_TAIL, coins, odds)) + 1) if coins else 0
-    return np.arange(low, high + 1)
-
-
-def _mixture(laws: list[tuple[Array, Array]], weights: list[float]) -> Both:
-    """Which band it is, the reader is told. Outcomes cut off the laws' ends count as certain."""
-    p = np.concatenate([weight * law[0] for law, weight in zip(laws, weights, strict=True)])
-    q = np.concatenate([weight * law[1] for law, weight in zip(laws, weights, strict=True)])
+def _loss(cases: Sequence[_BesideCoins], odds: float) -> Both:
+    """Which case it is, the reader is told. Outcomes cut off the laws' ends count as certain."""
+    coins, weight, one, other = (
+        np.concatenate([getattr(case, name) for case in cases]) for name in ("coins", "weight", "one", "other")
+    )
+    case, ones, last = _support(coins, odds)
+    law = np.where(last, 0.0, stats.binom.pmf(ones, coins[case], odds))
+    with_one = np.insert(law[:-1], 0, 0.0)  # each case ends with a 0, with which the next begins here
+    p, q = (weight[case] * ((1 - bit) * law + bit * with_one) for bit in (one[case], other[case]))
     both = (p > 0) & (q > 0)
     loss = np.log(p[both] / q[both])
-    step = float(np.sqrt(p[both] @ loss**2)) / _FINENESS
+    step = max(float(np.sqrt(p[both] @ loss**2)), 1e-12) / _FINENESS
     missing = np.array([max(0.0, 1 - float(p.sum())), 0.0]), np.array([0.0, max(0.0, 1 - float(q.sum()))])
     p, q = np.concatenate([p, missing[0]]), np.concatenate([q, missing[1]])
     return PrivacyLoss.of(p, q, step), PrivacyLoss.of(q, p, step)
+
+
+def _support(coins: Index, odds: float) -> tuple[Index, Index, Mask]:
+    """For each case the counts of ones that there may be, the bit's included: which case, the count, and whether it is
+    the last, which coins alone do not reach."""
+    low = np.where(coins > 0, np.maximum(stats.binom.ppf(_TAIL, coins, odds) - 1, 0), 0).astype(np.int64)
+    high = np.where(coins > 0, np.minimum(stats.binom.isf(_TAIL, coins, odds) + 1, coins), 0).astype(np.int64)
+    size = high - low + 2
+    case = np.repeat(np.arange(len(coins)), size)
+    ones = np.arange(len(case)) - (np.cumsum(size) - size)[case] + low[case]
+    return case, ones, ones > high[case]

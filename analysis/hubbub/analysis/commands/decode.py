@@ -19,12 +19,14 @@ from hubbub.analysis.installs import active_installs
 from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, QUANTILES, Options
 from hubbub.analysis.rappor import decode_rappor, to_rappor
 from hubbub.analysis.render.export import comparisons_to_json, to_csv, to_json, write_parquet
+from hubbub.analysis.render.segments import segment_tables
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
 from hubbub.analysis.render.text import comparison_table, number, percent, table
 from hubbub.analysis.result import NUMBER, Decoding
+from hubbub.analysis.trends import Annotation, read_annotations, releases, trend
 from hubbub.protocol.invalid import Invalid, require
-from hubbub.protocol.tally import Tally
-from hubbub.protocol.tally_files import read_tallies
+from hubbub.protocol.tally import Tally, by_segment, undivided, within
+from hubbub.protocol.tally_files import Wanted, read_tallies
 
 FORMATS = ("table", "csv", "json", "parquet", "rappor")
 
@@ -38,6 +40,9 @@ def add_decode(parser: ArgumentParser) -> None:
         "  hubbub decode dark_theme.json --against released/dark_theme.json\n"
         "  hubbub decode dark_theme.json --against released/dark_theme.json --fail-on-change\n"
         "  hubbub decode dark_theme.json --by-epoch --chart over_time.png\n"
+        "  hubbub decode tallies --by release\n"
+        "  hubbub decode startup.json --only release=2.1 --against-only release=2.0\n"
+        "  hubbub decode dark_theme.json --trend --from 2026-W40 --annotate releases.toml\n"
         "  hubbub decode tallies --installs\n"
         "  hubbub decode latency.json --between 0 100 --quantile 0.5 --quantile 0.99\n"
         "  hubbub decode --rappor params.csv counts.csv map.csv --format rappor\n"
@@ -52,6 +57,7 @@ def add_decode(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--rappor", metavar=("PARAMS", "COUNTS", "MAP"), nargs=3, help="decode files of google/rappor instead"
     )
+    _add_segments(parser)
     _add_comparison(parser)
     parser.add_argument("--by-epoch", action="store_true", help="each epoch by itself; a chart shows it over time")
     parser.add_argument(
@@ -59,7 +65,7 @@ def add_decode(parser: ArgumentParser) -> None:
         action="store_true",
         help="how many installs were active in each period, instead of what they said",
     )
-    parser.add_argument("--value", help="what a chart over time shows (default: the largest)")
+    _add_trend(parser)
     _add_numbers(parser)
     parser.add_argument("--merge", action="store_true", help="add up tallies that hold the same epoch")
     parser.add_argument("--format", choices=FORMATS, help="how to write the result (default: as --out ends, or table)")
@@ -78,6 +84,40 @@ def add_decode(parser: ArgumentParser) -> None:
     parser.add_argument("--correction", choices=CORRECTIONS, default="bonferroni", help="for many values at once")
     parser.add_argument("--exclude-absent", action="store_true", help="shares among those who answered")
     parser.add_argument("--fake-share", type=float, default=0.01, help="assumed share of fake reports (default: 0.01)")
+
+
+def _add_trend(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--trend", action="store_true", help="values over time: each epoch, and what changed since the one before"
+    )
+    parser.add_argument(
+        "--value",
+        metavar="VALUE",
+        action="append",
+        default=[],
+        help="which values a trend or a chart over time shows; may be repeated (default: those that say most)",
+    )
+    parser.add_argument(
+        "--annotate",
+        metavar="FILE",
+        help="a TOML file of [[annotations]], each with a date and a text, to be shown in trends (besides releases, "
+        "where they are a segment)",
+    )
+
+
+def _add_segments(parser: ArgumentParser) -> None:
+    parser.add_argument("--by", metavar="KEY", help="each segment by itself: a key of [segments], such as release")
+    whom = {"--only": "only these installs", "--against-only": "compare with these installs, the before"}
+    for flag, what in whom.items():
+        parser.add_argument(
+            flag,
+            metavar="KEY=VALUE",
+            action="append",
+            default=[],
+            help=f"{what}: a segment, such as platform=linux; may be repeated",
+        )
+    parser.add_argument("--from", dest="start", metavar="PERIOD", help="first day, week or month (default: all)")
+    parser.add_argument("--to", dest="end", metavar="PERIOD", help="last day, week or month")
 
 
 def _add_engine(parser: ArgumentParser) -> None:
@@ -150,12 +190,13 @@ def run_decode(arguments: Namespace) -> int:
     require(_contradictions(arguments))
     if arguments.installs:
         return _show_installs(arguments)
+    arguments.by_epoch = arguments.by_epoch or arguments.trend
     decodings = _decodings(arguments, options)
     if arguments.chart:
         _draw(arguments, decodings)
     if arguments.privacy_chart:
         _draw_privacy(arguments)
-    if not arguments.against:
+    if not (arguments.against or arguments.against_only):
         _write(arguments, decodings)
         return 0
     comparisons = _comparisons(arguments, options, decodings)
@@ -164,7 +205,9 @@ def run_decode(arguments: Namespace) -> int:
 
 
 def _show_installs(arguments: Namespace) -> int:
-    found = active_installs(read_tallies(*arguments.tallies, merge=arguments.merge))
+    tallies = _selected(arguments.tallies, arguments.only, arguments)
+    apart = by_segment(tallies, arguments.by).values() if arguments.by else [tallies]
+    found = [installs for some in apart for installs in active_installs(some)]
     text = installs_text(found, arguments.format, _style(arguments))
     if arguments.chart:
         from hubbub.analysis.render.charts import installs_chart, save
@@ -190,30 +233,57 @@ def _contradictions(arguments: Namespace) -> Iterator[str]:
         yield "give at least one TALLY, or --rappor PARAMS COUNTS MAP"
     if arguments.installs and (arguments.rappor or arguments.against or arguments.by_epoch or arguments.privacy_chart):
         yield "--installs counts the reports of tallies: leave out --rappor, --against, --by-epoch and --privacy-chart"
-    if arguments.by_epoch and arguments.against:
-        yield "--by-epoch and --against exclude each other: a comparison has two sides"
-    if arguments.fail_on_change and not arguments.against:
-        yield "--fail-on-change needs --against TALLY: what it is compared with"
+        if arguments.by or arguments.only or arguments.against_only:
+            yield "--by, --only and --against-only need a TALLY: files of google/rappor have no segments"
+    against = arguments.against or arguments.against_only
+    if arguments.by_epoch and against:
+        yield "--by-epoch and a comparison exclude each other: it has two sides"
+    if arguments.by and against:
+        yield f"--by and a comparison exclude each other: it has two sides, got --by {arguments.by}"
+    if arguments.fail_on_change and not against:
+        yield "--fail-on-change needs --against TALLY or --against-only KEY=VALUE: what it is compared with"
     if arguments.looks is not None and not arguments.fail_on_change:
         yield f"--looks is for --fail-on-change, got it without: {arguments.looks}"
     if arguments.looks is not None and arguments.looks < 1:
         yield f"--looks must be at least 1, got {arguments.looks}"
-    if arguments.value is not None and not (arguments.by_epoch and arguments.chart):
-        yield f"--value says what --by-epoch --chart draws, got it without: {arguments.value!r}"
-    if arguments.against and arguments.format in ("parquet", "rappor"):
-        yield f"--against writes a table, csv or json, got --format {arguments.format}"
+    over_time = arguments.trend or (arguments.by_epoch and arguments.chart)
+    if arguments.value and not over_time:
+        yield f"--value says what --trend or --by-epoch --chart shows, got it without: {arguments.value[0]!r}"
+    if arguments.annotate and not over_time:
+        yield f"--annotate is for --trend or --by-epoch --chart, got it without: {arguments.annotate!r}"
+    if arguments.trend and against:
+        yield "--trend and a comparison exclude each other: it has two sides"
+    if arguments.trend and arguments.format in ("parquet", "rappor"):
+        yield f"--trend writes a table, csv or json, got --format {arguments.format}"
+    if against and arguments.format in ("parquet", "rappor"):
+        yield f"a comparison writes a table, csv or json, got --format {arguments.format}"
 
 
 def _decodings(arguments: Namespace, options: Options) -> list[Decoding]:
     if arguments.rappor:
         params, counts, map_file = arguments.rappor
         return [decode_rappor(params, counts, map_file, options)]
-    return _decode_all(arguments.tallies, arguments, options)
+    return _decode_all(arguments.tallies, arguments.only, arguments, options)
 
 
-def _decode_all(paths: Sequence[str], arguments: Namespace, options: Options) -> list[Decoding]:
+def _selected(paths: Sequence[str], only: Sequence[str], arguments: Namespace) -> list[Tally]:
+    """The tallies in these files, of these segments, from --from to --to."""
+    found = within(read_tallies(*paths, merge=arguments.merge), _segment(only))
+    if arguments.start is None and arguments.end is None:
+        return found
+    wanted = Wanted(None, arguments.start, arguments.end)
+    return [Tally(t.metric, {e: counts for e, counts in t.epochs.items() if wanted.has(t.metric, e)}) for t in found]
+
+
+def _segment(pairs: Sequence[str]) -> dict[str, str]:
+    split = [pair.partition("=") for pair in pairs]
+    require(f"a segment must be KEY=VALUE, such as release=2.1, got {key!r}" for key, equals, _ in split if not equals)
+    return {key: value for key, _, value in split}
+
+
+def _decode_all(paths: Sequence[str], only: Sequence[str], arguments: Namespace, options: Options) -> list[Decoding]:
     by_name: dict[str, list[Tally]] = {}
-    for tally in read_tallies(*paths, merge=arguments.merge):
+    for tally in _selected(paths, only, arguments):
         by_name.setdefault(tally.metric.name, []).append(tally)
     open_metrics = [name for name, tallies in by_name.items() if tallies[0].metric.shape.open_list]
     lists = paths_by_metric(arguments.candidates, by_name, open_metrics)
@@ -224,7 +294,7 @@ def _decode_all(paths: Sequence[str], arguments: Namespace, options: Options) ->
     found = []
     with closing(engine_from(arguments.engine or "local:1")) as engine:
         for name, tallies in by_name.items():
-            for some in each_epoch(tallies) if arguments.by_epoch else [tallies]:
+            for some in _apart(tallies, arguments):
                 if name in long:
                     found.append(decode_lists(some, long[name], options, engine, progress.show))
                     progress.clear()
@@ -233,11 +303,17 @@ def _decode_all(paths: Sequence[str], arguments: Namespace, options: Options) ->
     return found
 
 
+def _apart(tallies: Sequence[Tally], arguments: Namespace) -> list[list[Tally]]:
+    """What is decoded by itself: all together, or each segment, each epoch, or both."""
+    segments = by_segment(tallies, arguments.by).values() if arguments.by else [list(tallies)]
+    return [part for some in segments for part in (each_epoch(some) if arguments.by_epoch else [some])]
+
+
 def _contradictions_of_long_lists(arguments: Namespace, long: Mapping[str, str]) -> Iterator[str]:
     if arguments.engine and not long:
         yield f"--engine {arguments.engine}: it spreads lists of candidates, and no --candidates were given"
-    if arguments.against and long:
-        yield "--against needs a row for each candidate, which a folder or --engine does not give: give a FILE"
+    if (arguments.against or arguments.against_only) and long:
+        yield "a comparison needs a row for each candidate, which a folder or --engine does not give: give a FILE"
 
 
 def each_epoch(tallies: Sequence[Tally]) -> list[list[Tally]]:
@@ -251,7 +327,8 @@ def each_epoch(tallies: Sequence[Tally]) -> list[list[Tally]]:
 
 
 def _comparisons(arguments: Namespace, options: Options, decodings: Sequence[Decoding]) -> list[Comparison]:
-    before = {decoding.metric: decoding for decoding in _decode_all(arguments.against, arguments, options)}
+    paths, only = arguments.against or arguments.tallies, arguments.against_only or arguments.only
+    before = {decoding.metric: decoding for decoding in _decode_all(paths, only, arguments, options)}
     for after in decodings:
         if after.metric not in before:
             raise Invalid([f"--against: no tally of {after.metric} was given"])
@@ -292,14 +369,20 @@ def _draw(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
     metrics = {decoding.metric for decoding in decodings}
     if len(metrics) > 1:
         raise Invalid([f"--chart draws one metric, got {len(metrics)}; decode them one by one"])
-    from hubbub.analysis.render.charts import decoding_chart, save, series_chart
+    from hubbub.analysis.render.charts import decoding_chart, save
+    from hubbub.analysis.render.segment_charts import segments_chart
+    from hubbub.analysis.render.trends import series_chart
 
-    chart = series_chart(decodings, arguments.value) if arguments.by_epoch else decoding_chart(decodings[0])
+    if arguments.by_epoch:
+        chart = series_chart(decodings, arguments.value, _annotations(arguments))
+    else:
+        chart = segments_chart(decodings) if arguments.by else decoding_chart(decodings[0])
     save(chart, arguments.chart)
 
 
 def _draw_privacy(arguments: Namespace) -> None:
-    metrics = {tally.metric.metric_hash: tally.metric for tally in read_tallies(*arguments.tallies, merge=True)}
+    tallies = undivided(read_tallies(*arguments.tallies, merge=True))
+    metrics = {tally.metric.metric_hash: tally.metric for tally in tallies}
     if len(metrics) > 1:
         raise Invalid([f"--privacy-chart draws one definition of one metric, got {len(metrics)}"])
     from hubbub.analysis.render.charts import epsilon_chart, save
@@ -308,13 +391,23 @@ def _draw_privacy(arguments: Namespace) -> None:
     save(epsilon_chart(metric), arguments.privacy_chart)
 
 
+def _annotations(arguments: Namespace) -> list[Annotation]:
+    tallies = _selected(arguments.tallies, arguments.only, arguments)
+    found = [] if arguments.by == "release" else releases(tallies)
+    return found + (read_annotations(arguments.annotate, tallies[0].metric.every) if arguments.annotate else [])
+
+
 def _write(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
+    if arguments.trend:
+        from hubbub.analysis.render.trends import trend_text
+
+        points = trend(decodings, arguments.value, _annotations(arguments))
+        return _put(arguments, trend_text(points, arguments.format, _style(arguments)))
     match arguments.format:
         case "parquet":
             if not arguments.out:
                 raise Invalid(["--format parquet needs --out FILE"])
-            write_parquet(decodings, arguments.out)
-            return
+            return write_parquet(decodings, arguments.out)
         case "csv":
             text = to_csv(decodings)
         case "json":
@@ -325,8 +418,13 @@ def _write(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
             text = to_rappor(decodings[0])
         case _:
             style = _style(arguments)
-            text = "\n\n".join(table(decoding, style=style) for decoding in decodings) + "\n"
+            tables = segment_tables if arguments.by and not arguments.by_epoch else _one_by_one
+            text = "\n\n".join(tables(decodings, style)) + "\n"
     _put(arguments, text)
+
+
+def _one_by_one(decodings: Sequence[Decoding], style: Style) -> Iterator[str]:
+    return (table(decoding, style=style) for decoding in decodings)
 
 
 def _style(arguments: Namespace) -> Style:

@@ -12,11 +12,13 @@ from hubbub.analysis.installs import ActiveInstalls
 from hubbub.analysis.render.terminal import Style
 from hubbub.analysis.render.text import text_table
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.segments import in_words
 
 _WHO = (
     "Who is counted: installs that agreed, ran, and whose message has arrived by now. Late ones still come while an "
     "epoch is open, so the newest numbers grow."
 )
+_COLUMNS = ("counts", "segment", "every", "period", "installs", "metric")
 _PER = {"once": "month", "day": "day", "week": "week", "month": "month"}
 
 
@@ -28,33 +30,29 @@ def installs_text(found: Sequence[ActiveInstalls], form: str, style: Style) -> s
         case "csv":
             out = StringIO()
             writer = csv.writer(out, lineterminator="\n")
-            writer.writerow(["counts", "every", "period", "installs", "metric"])
-            writer.writerows([each.counts, each.every, each.period, each.installs, each.metric] for each in found)
+            writer.writerow(_COLUMNS)
+            writer.writerows(_row(each).values() for each in found)
             return out.getvalue()
         case "json":
-            rows = [
-                {
-                    "counts": each.counts,
-                    "every": each.every,
-                    "period": each.period,
-                    "installs": each.installs,
-                    "metric": each.metric,
-                }
-                for each in found
-            ]
-            return json.dumps(rows, indent=2) + "\n"
+            return json.dumps([_row(each) for each in found], indent=2) + "\n"
     raise Invalid([f"--installs writes a table, csv or json, got --format {form}"])
 
 
+def _row(each: ActiveInstalls) -> dict[str, str | int]:
+    cells = (each.counts, in_words(each.segment), each.every, each.period, each.installs, each.metric)
+    return dict(zip(_COLUMNS, cells, strict=True))
+
+
 def _tables(found: Sequence[ActiveInstalls], style: Style) -> Iterator[str]:
-    for every, each in groupby(found, key=lambda installs: installs.every):
+    for (every, segment), each in groupby(found, key=lambda installs: (installs.every, installs.segment)):
         rows, before = [], None
         for installs in (series := list(each)):
             rows.append(
                 [installs.period, f"{installs.installs:,}", _change(before, installs.installs), installs.metric]
             )
             before = installs.installs
-        title = style.bold(f"{series[0].counts.capitalize()} per {_PER[every]}")
+        whom = f", {in_words(segment)}" if segment else ""
+        title = style.bold(f"{series[0].counts.capitalize()} per {_PER[every]}{whom}")
         header = ["period", "installs", "change", "as counted by"]
         yield "\n".join([title, *text_table(header, rows, left=(0, 3))])
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import inf, sqrt
 
-from scipy import stats
+from scipy.special import ndtr
 
 from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.kinds import kind_of
@@ -130,7 +130,7 @@ def power_of(plan: Plan) -> float:
     by which all of this is reckoned, does not reach so far."""
     if plan.share * plan.reports < FEWEST_HOLDERS and plan.goal.counts_holders:
         return 0.0
-    return float(stats.norm.sf((plan.line - plan.share) / plan.std_error()))
+    return float(ndtr((plan.share - plan.line) / plan.std_error()))
 
 
 def installs_for(plan: Plan) -> float:

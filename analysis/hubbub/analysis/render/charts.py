@@ -17,8 +17,10 @@ from hubbub.analysis.optional import need
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, epoch_span
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.segments import NOT_SAID, in_words
 
 BLUE, ORANGE, GREY, BLACK = "#0072B2", "#D55E00", "#767676", "#222222"
+COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", BLACK, GREY)
 ENDINGS = (".png", ".svg", ".html")
 WIDTH = 440  # of the plot itself; with labels a picture is about 600 px wide
 MOST_BARS = 30
@@ -30,7 +32,7 @@ def decoding_chart(decoding: Decoding) -> Any:
         return cdf_chart(decoding)
     row = decoding.leading_row
     if not decoding.has_shares and row is not None:
-        return _bars(decoding, [row], f"{decoding.values[row]}{_unit(decoding)}", percent=False)
+        return _bars(decoding, [row], f"{decoding.values[row]}{unit_of(decoding)}", percent=False)
     return bar_chart(decoding)
 
 
@@ -44,7 +46,7 @@ def bar_chart(decoding: Decoding, most: int = MOST_BARS) -> Any:
 
 
 def _bars(decoding: Decoding, rows: Sequence[int], axis: str, *, percent: bool) -> Any:
-    alt = _altair()
+    alt = altair()
     data = [
         {
             "value": _label(decoding, i),
@@ -82,7 +84,7 @@ def cdf_chart(decoding: Decoding) -> Any:
     distribution = decoding.distribution
     if distribution is None:
         raise Invalid([f"a distribution needs a range metric, {decoding.metric} is a {decoding.kind}"])
-    alt = _altair()
+    alt = altair()
     band = distribution.cdf()
     where = np.searchsorted(distribution.edges(), band.points)
     smooth = distribution.best_guess_cdf()[np.minimum(where, distribution.num_leaves)]
@@ -95,7 +97,7 @@ def cdf_chart(decoding: Decoding) -> Any:
         }
         for x, s, low, high in zip(band.points, smooth, band.low, band.high, strict=True)
     ]
-    base = alt.Chart(alt.Data(values=data)).encode(x=alt.X("x:Q", title=f"{decoding.metric}{_unit(decoding)}"))
+    base = alt.Chart(alt.Data(values=data)).encode(x=alt.X("x:Q", title=f"{decoding.metric}{unit_of(decoding)}"))
     title = "share of answers below"
     area = base.mark_area(color=BLUE, opacity=0.22).encode(
         y=alt.Y("low:Q", title=title, axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])), y2="high:Q"
@@ -106,52 +108,22 @@ def cdf_chart(decoding: Decoding) -> Any:
     return _finished(alt.layer(area, line, marks), decoding, height=280)
 
 
-def series_chart(decodings: Sequence[Decoding], value: str | None = None) -> Any:
-    """One value over epochs that were decoded one by one, with its interval; by default the one that says most."""
-    alt = _altair()
-    if not decodings:
-        raise Invalid(["a time series needs at least one decoding, got none"])
-    if value is None:
-        value = _telling(decodings)
-    rows = [(decoding, _row(decoding, value)) for decoding in decodings]
-    percent = decodings[0].roles[rows[0][1]] != NUMBER
-    data = [
-        {
-            "epoch": epoch_span(decoding.epochs),
-            "estimate": float(decoding.estimate[i]),
-            "low": float(decoding.low[i]),
-            "high": float(decoding.high[i]),
-        }
-        for decoding, i in rows
-    ]
-    title = f"share of installs: {value}" if percent else f"{value}{_unit(decodings[0])}"
-    form = alt.Axis(format=".1%" if percent else "~g")
-    base = alt.Chart(alt.Data(values=data)).encode(x=alt.X("epoch:O", title="epoch", axis=alt.Axis(labelAngle=-40)))
-    area = base.mark_area(color=BLUE, opacity=0.22).encode(
-        y=alt.Y("low:Q", title=title, axis=form, scale=alt.Scale(zero=False)), y2="high:Q"
-    )
-    line = base.mark_line(color=BLUE, strokeWidth=2, point=alt.OverlayMarkDef(color=BLUE, size=36)).encode(
-        y=alt.Y("estimate:Q", title=title)
-    )
-    reports = sum(decoding.num_reports for decoding in decodings)
-    return _finished(
-        alt.layer(area, line), decodings[-1], height=260, subtitle=f"{len(decodings)} epochs, {reports:,} reports"
-    )
-
-
 def installs_chart(found: Sequence[ActiveInstalls]) -> Any:
     """Installs over time, of the one cadence that there is. Raises `Invalid` where there are several."""
     cadences = sorted({each.every for each in found})
     if len(cadences) != 1:
         raise Invalid([f"a chart of installs needs tallies of one cadence, got {', '.join(cadences) or 'none'}"])
-    alt = _altair()
-    data = [{"period": each.period, "installs": each.installs} for each in found]
+    alt = altair()
+    data = [
+        {"period": each.period, "installs": each.installs, "line": in_words(each.segment) or NOT_SAID} for each in found
+    ]
     line = (
         alt.Chart(alt.Data(values=data))
-        .mark_line(color=BLUE, strokeWidth=2, point=alt.OverlayMarkDef(color=BLUE, size=36))
+        .mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=36))
         .encode(
             x=alt.X("period:O", title=None, axis=alt.Axis(labelAngle=-40)),
             y=alt.Y("installs:Q", title="installs", axis=alt.Axis(format=",d"), scale=alt.Scale(zero=True)),
+            color=line_colours([str(row["line"]) for row in data]),
         )
     )
     return styled(line.properties(width=WIDTH, height=260, title=alt.Title(found[0].counts.capitalize())))
@@ -159,7 +131,7 @@ def installs_chart(found: Sequence[ActiveInstalls]) -> Any:
 
 def epsilon_chart(metric: Definition, most: int = 30) -> Any:
     """What a growing number of reports of one value reveals at most, and the ceiling that the memo sets."""
-    alt = _altair()
+    alt = altair()
     data = [{"reports": t, "epsilon": float(metric.epsilon_after(t))} for t in range(1, most + 1)]
     ceiling = float(metric.epsilon_permanent)
     base = alt.Chart(alt.Data(values=data)).encode(x=alt.X("reports:Q", title="reports of one value"))
@@ -200,13 +172,26 @@ def png_of(spec: str) -> bytes:
 
 
 def _finished(chart: Any, decoding: Decoding, *, height: Any, subtitle: str = "") -> Any:
-    alt = _altair()
-    percent = f"{100 * decoding.confidence:g} % intervals ({decoding.estimand})"
+    alt = altair()
+    percent = intervals_in_words(decoding)
     dashed = "; dashed: noise floor" if decoding.distribution is None and np.isfinite(decoding.noise_floor) else ""
     when = ", ".join(part for part in (epoch_span(decoding.epochs), f"{decoding.num_reports:,} reports") if part)
     facts = f"{subtitle}; {percent}" if subtitle else f"{when}; {percent}{dashed}"
-    title = alt.Title(decoding.metric, subtitle=facts)
+    title = alt.Title(decoding.title, subtitle=facts)
     return styled(chart.properties(width=WIDTH, height=height, title=title))
+
+
+def intervals_in_words(decoding: Decoding) -> str:
+    """Of which confidence they are, and of whom they speak."""
+    return f"{100 * decoding.confidence:g} % intervals ({decoding.estimand})"
+
+
+def line_colours(lines: Sequence[str]) -> Any:
+    """A colour for each line, with a legend where there are several."""
+    alt = altair()
+    names = list(dict.fromkeys(lines))
+    legend = alt.Legend(orient="top", columns=3) if len(names) > 1 else None
+    return alt.Color("line:N", title=None, scale=alt.Scale(domain=names, range=list(COLOURS)), legend=legend)
 
 
 def styled(chart: Any) -> Any:
@@ -218,30 +203,14 @@ def styled(chart: Any) -> Any:
     )
 
 
-def _altair() -> Any:
+def altair() -> Any:
+    """The library, or a sentence that says how to install it."""
     return need("altair", "'hubbub[charts]'")
 
 
-def _unit(decoding: Decoding) -> str:
+def unit_of(decoding: Decoding) -> str:
+    """` (ms)`, for the title of an axis."""
     return f" ({decoding.unit})" if decoding.unit else ""
-
-
-def _telling(decodings: Sequence[Decoding]) -> str:
-    """A distribution's middle, a mean's mean; of shares the largest over all epochs, which need not be in each."""
-    row = decodings[0].leading_row
-    if row is not None and decodings[0].roles[row] == NUMBER:
-        return decodings[0].values[row]
-    common = [value for value in decodings[0].values if all(value in decoding.values for decoding in decodings)]
-    if not common:
-        raise Invalid([f"the epochs of {decodings[0].metric} share no value to draw over time"])
-    return max(common, key=lambda value: sum(float(d.estimate[d.values.index(value)]) for d in decodings))
-
-
-def _row(decoding: Decoding, value: str) -> int:
-    try:
-        return decoding.values.index(value)
-    except ValueError:
-        raise Invalid([f"{decoding.metric} has no value {value!r} in {epoch_span(decoding.epochs)}"]) from None
 
 
 def _label(decoding: Decoding, i: int) -> str:

@@ -28,7 +28,7 @@ def to_csv(tables: Sequence[Decoding] | Sequence[Comparison]) -> str:
         if place == 0:
             writer.writerow(columns)
         for row in zip(*columns.values(), strict=True):
-            writer.writerow([_csv_cell(cell) for cell in row])
+            writer.writerow([csv_cell(cell) for cell in row])
     return out.getvalue()
 
 
@@ -50,7 +50,7 @@ def comparisons_to_json(comparisons: Sequence[Comparison]) -> str:
 def write_parquet(decodings: Sequence[Decoding], path: str) -> None:
     """The rows of `to_csv` as a Parquet file, with types. Needs `hubbub[parquet]`."""
     pa, pq = need("pyarrow", "'hubbub[parquet]'"), need("pyarrow.parquet", "'hubbub[parquet]'")
-    kinds = {"metric": pa.string(), "epochs": pa.string(), "value": pa.string(), "detected": pa.bool_()}
+    kinds = dict.fromkeys(("metric", "segment", "epochs", "value"), pa.string()) | {"detected": pa.bool_()}
     kinds["num_reports"] = pa.int64()
     schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in COLUMNS])
     tables = [pa.table(decoding.columns(), schema=schema) for decoding in decodings]
@@ -61,6 +61,7 @@ def _json_of(decoding: Decoding) -> dict[str, Any]:
     found = decoding.diagnostics
     return {
         "metric": decoding.metric,
+        "segment": dict(decoding.segment),
         "kind": decoding.kind,
         "unit": decoding.unit,
         "epochs": list(decoding.epochs),
@@ -89,7 +90,8 @@ def _plain(number: float) -> float | None:
     return float(number) if np.isfinite(number) else None
 
 
-def _csv_cell(cell: Any) -> Any:
+def csv_cell(cell: Any) -> Any:
+    """A cell as CSV has it."""
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, str) and cell.startswith(_FORMULA) and not _is_number(cell):

@@ -12,6 +12,7 @@ from hubbub.analysis.comparison import Comparison
 from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.render.terminal import PLAIN, Style
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, epoch_span
+from hubbub.protocol.segments import in_words
 
 SHOWN = 50
 Show = Callable[[float], str]
@@ -31,7 +32,7 @@ def _title(decoding: Decoding) -> str:
     reports = f"{decoding.num_reports:,} report{'s' * (decoding.num_reports != 1)}"
     epochs = f", {epoch_span(decoding.epochs)}" if decoding.epochs else ""
     unit = f", in {decoding.unit}" if decoding.unit else ""
-    return f"{decoding.metric} ({decoding.kind}{unit}){epochs}, {reports}"
+    return f"{decoding.title} ({decoding.kind}{unit}){epochs}, {reports}"
 
 
 def _header(decoding: Decoding) -> list[str]:
@@ -123,13 +124,27 @@ def comparison_table(comparison: Comparison, most: int = SHOWN, style: Style = P
         comparison_header(comparison), [comparison_cells(comparison, i) for i in order], left=(0, 5)
     )
     lines = [row if comparison.changed[i] else style.faint(row) for i, row in zip(order, rows, strict=True)]
-    note = "The two sides are taken as independent: variances add."
-    return "\n".join([style.bold(f"{after.metric} ({after.kind}{unit})"), "", header, *lines, "", note])
+    common = in_words(set(comparison.before.segment) & set(after.segment))
+    name = ", ".join(filter(None, (after.metric, common)))
+    return "\n".join([style.bold(f"{name} ({after.kind}{unit})"), "", header, *lines, "", _independence(comparison)])
+
+
+def _independence(comparison: Comparison) -> str:
+    before, after = dict(comparison.before.segment), dict(comparison.after.segment)
+    if any(before[key] != after[key] for key in before.keys() & after.keys()):
+        return "The two sides are different installs: variances add."
+    return "The two sides are taken as independent: variances add."
 
 
 def comparison_header(comparison: Comparison) -> list[str]:
     interval = f"{100 * comparison.after.confidence:g} % interval"
-    return ["value", _side(comparison.before), _side(comparison.after), "difference", interval, ""]
+    return ["value", *sides(comparison), "difference", interval, ""]
+
+
+def sides(comparison: Comparison) -> tuple[str, str]:
+    """What the two sides are called: their periods, or their segments."""
+    before, after = comparison.before, comparison.after
+    return _side(before, after), _side(after, before)
 
 
 def compared(comparison: Comparison, most: int = SHOWN) -> list[int]:
@@ -150,8 +165,13 @@ def comparison_cells(comparison: Comparison, i: int) -> list[str]:
     ]
 
 
-def _side(decoding: Decoding) -> str:
-    return epoch_span(decoding.epochs) or decoding.metric
+def _side(decoding: Decoding, other: Decoding) -> str:
+    """What tells this side from the other."""
+    segment = in_words(decoding.segment) or "all"
+    epochs = epoch_span(decoding.epochs) or decoding.metric
+    if decoding.segment == other.segment:
+        return epochs
+    return segment if decoding.epochs == other.epochs else f"{segment}, {epochs}"
 
 
 def html_table(decoding: Decoding, most: int = SHOWN) -> str:

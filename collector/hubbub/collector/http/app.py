@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 from aiohttp import HttpVersion11, web
 from multidict import CIMultiDictProxy
 
-from hubbub.collector.commit import Committer
+from hubbub.collector.commit import Committing
 from hubbub.collector.http.acknowledgement import Acknowledgements, as_bytes
 from hubbub.collector.http.acknowledgement import body as acknowledgement_body
 from hubbub.collector.http.connections import SERVER, Connection, Handler
@@ -60,7 +60,7 @@ class App:
         registry: Registry,
         store: Store,
         intake: Intake,
-        committer: Committer,
+        committer: Committing,
         limits: Limits,
         tokens: Tokens,
         own_metrics: CollectorMetrics,

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from hubbub.collector.commit import Committer
+from hubbub.collector.commit import Committing
 from hubbub.collector.export import withheld
 from hubbub.collector.http.connections import SERVER
 from hubbub.collector.storage.handing_out import Lent
@@ -36,7 +36,7 @@ class TooManyReads(Exception):
 class Reads:
     """Answers downloads. `patience` is how long one waits for its turn."""
 
-    def __init__(self, committer: Committer, patience: float = _PATIENCE_SECONDS) -> None:
+    def __init__(self, committer: Committing, patience: float = _PATIENCE_SECONDS) -> None:
         self._committer = committer
         self._patience = patience
         self._encoded = EncodedEpochs()

@@ -10,9 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from hubbub.collector.message_layout import CRC_BYTES, ID_BYTES, LOT_CADENCES, RECORD_BYTES
-from hubbub.collector.postgres.administration import opened
 from hubbub.collector.postgres.cells_rows import blobs, write_cells
 from hubbub.collector.postgres.journal import has_lock
+from hubbub.collector.postgres.listed import listed, opened
 from hubbub.collector.postgres.session import Connection, one
 from hubbub.collector.stopped import read_stopped
 from hubbub.collector.storage.checked_rows import checksum
@@ -25,8 +25,12 @@ from hubbub.protocol.invalid import Invalid
 _RECORD_DAY = slice(ID_BYTES + CRC_BYTES, RECORD_BYTES)
 
 
-def import_store(address: str, data: Path) -> int:
+def import_store(store: str, data: Path) -> int:
     """Move the store of a collector that was stopped. Returns the number of reports; the directory stays as it is."""
+    address, *others = listed(store)
+    if others:
+        words = "import must go into a store of one database, for it is one transaction; `hubbub store add` spreads"
+        raise Invalid([f"{words} batches over more afterwards; got {1 + len(others)} databases"])
     with at_rest(data) as (data_dir, checkpoint):
         saved = checkpoint.load()
         if not saved.clean:

@@ -29,14 +29,17 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What holds from one turn to the next."""
+    """What holds from one turn to the next. `store`, `number` and `databases` say which part of which store it is."""
 
+    store: str
+    number: int
+    databases: int
     turn: int
     day: int
     definitions: Mapping[str, Definition]
     terms: Mapping[str, Terms]
     sealed: Mapping[str, int]
-    lots: frozenset[int]
+    lots: Mapping[int, int]  # over how many databases each is spread
     closed_lots: Mapping[int, int]
 
     def is_closed(self, lot: int) -> bool:
@@ -67,20 +70,25 @@ def read_shared(connection: Connection, before: Shared | None = None) -> Shared:
     known = {} if before is None else before.definitions
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read")
-        turn, day = one(connection, "select turn, day from state")
+        turn, day, store, number, databases = one(
+            connection, "select turn, day, store::text, number, databases from state"
+        )
         rows = connection.execute(
             "select metric_hash, definition, sealed_through, grace, longest_grace, retention_days, keep_reports "
             "from metrics"
         ).fetchall()
-        lots = connection.execute("select lot from lots").fetchall()
+        lots = connection.execute("select lot, databases from lots").fetchall()
         closed = connection.execute("select cadence, through from closed_lots").fetchall()
     return Shared(
+        store=store,
+        number=number,
+        databases=databases,
         turn=turn,
         day=day,
         definitions={row[0]: known.get(row[0]) or Definition.from_json(json.loads(row[1])) for row in rows},
         terms={row[0]: Terms(*row[3:]) for row in rows},
         sealed={row[0]: row[2] for row in rows},
-        lots=frozenset(lot for (lot,) in lots),
+        lots=dict(lots),
         closed_lots=dict(closed),
     )
 

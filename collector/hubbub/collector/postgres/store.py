@@ -21,6 +21,7 @@ from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.postgres.journal import JournalReader, fold
 from hubbub.collector.postgres.keeping import purge
 from hubbub.collector.postgres.kept_rows import remove_old_files, write_kept
+from hubbub.collector.postgres.listed import listed
 from hubbub.collector.postgres.reading import CellsReader
 from hubbub.collector.postgres.session import (
     Busy,
@@ -64,6 +65,8 @@ class PostgresStore:
         settings: Settings,
         own_metrics: CollectorMetrics,
         *,
+        number: int = 0,
+        databases: int = 1,
         accept: bool = False,
         steady: Callable[[], float] = steady_seconds,
     ) -> None:
@@ -71,7 +74,10 @@ class PostgresStore:
         self._settings = settings
         self._own_metrics = own_metrics
         self._steady = steady
+        self._databases = databases
         self._reports = settings.data / "reports"
+        if databases > 1:  # each has reports of its own for every epoch
+            self._reports = self._reports / f"database-{number + 1}"
         self._notices: deque[Notice] = deque()
         self._failure: BaseException | None = None
         self._unreachable = False
@@ -153,9 +159,11 @@ class PostgresStore:
             return Refused("clock-not-believed", CLOCK_NOT_BELIEVED)
         return None
 
-    def commit(self, arrivals: Sequence[Arrival]) -> list[Verdict]:
+    def commit(self, arrivals: Sequence[Arrival]) -> list[Verdict | Refused]:
         try:
-            verdicts = self._until_current(self._taking, lambda connection, shared: take(connection, shared, arrivals))
+            verdicts = self._until_current(
+                self._taking, lambda connection, shared: take(connection, shared, arrivals, self._databases)
+            )
         except (Unreachable, Busy, Full) as error:
             self._tell_unreachable(error)
             raise refused(error) from None
@@ -163,6 +171,20 @@ class PostgresStore:
         if self._unfolded_batches >= _FOLD_BATCHES:
             self._due.set()
         return verdicts
+
+    def databases_of(self, lot: int) -> int | None:
+        """Over how many databases the batches of a lot are spread; None if that is not known yet. On any thread."""
+        shared = self._shared
+        return 1 if shared.is_closed(lot) else shared.lots.get(lot)  # of a closed one, anybody may say so
+
+    def open_lot(self, lot: int) -> None:
+        """From now on it is known. Raises `Refused`."""
+        try:
+            self._taking.run(lambda connection: connection.execute("select open_lots(%s::int[])", ([lot],)))
+            self._take_up(self._taking.run(lambda connection: read_shared(connection, self._shared)))
+        except (Unreachable, Busy, Full) as error:
+            self._tell_unreachable(error)
+            raise refused(error) from None
 
     def _until_current(self, session: Session, action: Callable[[Connection, Shared], Result]) -> Result:
         """Do something with what is shared, as it is now."""
@@ -317,3 +339,23 @@ class PostgresStore:
         if self._keeper is not None:
             self._keeper.join()
         self._readers.shutdown()
+
+
+def open_all(
+    catalog: Catalog, settings: Settings, own_metrics: CollectorMetrics, *, accept: bool = False
+) -> list[PostgresStore]:
+    """A store for each of the databases that the settings name. Raises `Invalid` unless they are all of one store."""
+    addresses = listed(settings.store)
+    own_metrics.others = [CollectorMetrics() for _ in addresses[1:]]
+    stores: list[PostgresStore] = []
+    try:
+        for number, (address, timed) in enumerate(zip(addresses, [own_metrics, *own_metrics.others], strict=True)):
+            databases = len(addresses)
+            stores.append(
+                PostgresStore(address, catalog, settings, timed, number=number, databases=databases, accept=accept)
+            )
+    except BaseException:
+        for store in stores:
+            store.close()
+        raise
+    return stores

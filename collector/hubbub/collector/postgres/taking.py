@@ -17,16 +17,23 @@ from hubbub.collector.postgres.arrays import Int4s, Uuids
 from hubbub.collector.postgres.session import Connection
 from hubbub.collector.postgres.shared import Shared, Stale
 from hubbub.collector.storage.store import Verdict
+from hubbub.protocol.refusal import Refused
 
 _TAKE = "select n, before from take(%s, %s, %s, %s, %b, %s)"
 _STALE = "HB001"
 
 
-def take(connection: Connection, shared: Shared, arrivals: Sequence[Arrival]) -> list[Verdict]:
-    """Make a group of batches durable. Raises `Stale` if the collector must look first; then nothing was stored."""
-    verdicts: list[Verdict] = [Verdict.EPOCH_CLOSED] * len(arrivals)
-    is_open = _Open(shared)
-    numbers = [number for number, arrival in enumerate(arrivals) if is_open(arrival.layout)]
+def take(
+    connection: Connection, shared: Shared, arrivals: Sequence[Arrival], databases: int = 1
+) -> list[Verdict | Refused]:
+    """Make a group of batches durable. Raises `Stale` if the collector must look first; then nothing was stored.
+
+    `databases` is how many the collector knows. In the first, batches that may belong to another are refused.
+    """
+    refusal = _Refusal(shared, databases)
+    answers = [refusal(arrival.layout) for arrival in arrivals]
+    verdicts: list[Verdict | Refused] = [answer or Verdict.STORED for answer in answers]
+    numbers = [number for number, answer in enumerate(answers) if answer is None]
     first: dict[bytes, int] = {}  # an id that comes twice in one group: the first decides
     for number in numbers:
         first.setdefault(arrivals[number].id_record[:ID_BYTES], number)
@@ -48,7 +55,7 @@ def take(connection: Connection, shared: Shared, arrivals: Sequence[Arrival]) ->
 
 def _ask(connection: Connection, shared: Shared, arrivals: Sequence[Arrival]) -> dict[int, int]:
     """The marks that came before with the ids that are not new, by number from 1."""
-    new = sorted({arrival.layout.lot for arrival in arrivals} - shared.lots)
+    new = sorted({arrival.layout.lot for arrival in arrivals} - shared.lots.keys())
     if new:
         connection.execute("select open_lots(%s::int[])", (new,))
         raise Stale
@@ -84,20 +91,29 @@ def _judge(before: int | None, record: bytes) -> Verdict:
     return Verdict.DUPLICATE if before == _mark(record) else Verdict.ID_REUSED
 
 
-class _Open:
-    """Whether batches of a layout may still be stored, found out once for each layout of a group."""
+class _Refusal:
+    """Why batches of a layout may not be stored, if so; found out once for each layout of a group."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, databases: int) -> None:
         self._shared = shared
-        self._known: dict[Layout, bool] = {}
+        self._databases = databases
+        self._known: dict[Layout, Verdict | Refused | None] = {}
 
-    def __call__(self, layout: Layout) -> bool:
-        found = self._known.get(layout)
-        if found is None:
-            sealed = self._shared.sealed
-            found = self._known[layout] = (
-                layout.closes > self._shared.day
-                and not self._shared.is_closed(layout.lot)
-                and all(column.epoch > sealed.get(column.metric.metric_hash, -1) for column in layout.columns)
-            )
-        return found
+    def __call__(self, layout: Layout) -> Verdict | Refused | None:
+        if layout not in self._known:
+            self._known[layout] = self._find(layout)
+        return self._known[layout]
+
+    def _find(self, layout: Layout) -> Verdict | Refused | None:
+        sealed = self._shared.sealed
+        if (
+            layout.closes <= self._shared.day
+            or self._shared.is_closed(layout.lot)
+            or any(column.epoch <= sealed.get(column.metric.metric_hash, -1) for column in layout.columns)
+        ):
+            return Verdict.EPOCH_CLOSED
+        spread = self._shared.lots.get(layout.lot, 1)
+        if self._shared.number == 0 and spread > self._databases:
+            words = f"these batches are spread over {spread} databases, and this collector was started with"
+            return Refused("store-unreachable", f"{words} {self._databases}")
+        return None

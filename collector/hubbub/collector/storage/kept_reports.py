@@ -99,7 +99,7 @@ def _write(path: Path, metric: Definition, kept: Kept, key: MetricEpoch) -> None
     ).replace_schema_metadata(
         {"metric_hash": metric.metric_hash, "metric": json.dumps(metric.to_json()), "epoch": str(key[1])}
     )
-    for folder in reversed(path.parents[:3]):  # each by itself: `parents` ignores the mode
+    for folder in reversed(path.parents[:4]):  # each by itself: `parents` ignores the mode
         folder.mkdir(mode=0o700, exist_ok=True)
     unfinished = path.with_suffix(".part")
     unfinished.touch(mode=0o600)

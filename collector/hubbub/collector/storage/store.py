@@ -74,8 +74,11 @@ class Store(Protocol):
     def clock_accepts(self) -> bool:
         """Whether the clock may decide which reports count. On any thread."""
 
-    def commit(self, arrivals: Sequence[Arrival]) -> list[Verdict]:
-        """Make batches durable. Returns when they are. Raises `Refused`: nothing is known to be stored, try again."""
+    def commit(self, arrivals: Sequence[Arrival]) -> Sequence[Verdict | Refused]:
+        """Make batches durable. Returns when they are. Raises `Refused`: nothing is known to be stored, try again.
+
+        An answer that is `Refused` is that of one batch, which is not stored.
+        """
 
     def select(self, wanted: Condition, answer: Callable[[Lent | Refused], None]) -> None:
         """Have `answer` called, on any thread, with the counters that may be seen: everything acknowledged is in them.

@@ -22,6 +22,7 @@ from hubbub.client.timer import Timer
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
+from hubbub.protocol.segments import segment_of
 from hubbub.protocol.wire import unpack
 from hubbub.simulations.audit.pairs import far_values
 from hubbub.simulations.fleet import keep_in
@@ -122,7 +123,7 @@ class _Install:
     def __init__(self, registry: Registry, directory: str, start: float, seed: int) -> None:
         self.registry, self.directory, self.now = registry, directory, start
         self.seen: list[Departure] = []
-        self._known = by_short_hash(registry)
+        self._known = by_short_hash(registry.in_all_segments())
         self._draws = RandomDraws(Random(seed).randbytes)
         self._timing = chance_from(Random(0).randbytes)
         state = State(directory)
@@ -150,6 +151,7 @@ class _Install:
             State(self.directory),
             self.registry,
             "http://127.0.0.1:9",
+            segment=segment_of(self.registry.segments, {}),
             post=self._post,
             clock=lambda: self.now,
             send_delay=None,

@@ -67,7 +67,7 @@ class ClientAudit:
         return self.installs
 
     def run(self, random: Random = os.urandom) -> Iterator[None]:
-        known = by_short_hash(self.registry)
+        known = by_short_hash(self.registry.in_all_segments())
         for number in range(self.installs):
             choices = 3 if number % SILENT_ONE_IN == 0 else 2
             histories = {view.metric.name: view.history(random, choices) for view in self.views}

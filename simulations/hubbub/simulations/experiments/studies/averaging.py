@@ -202,7 +202,7 @@ def _fresh(setting: Setting, rng: np.random.Generator) -> list[float]:
 
 
 def _whole_installs(setting: Setting, rng: np.random.Generator, progress: Progress) -> float:
-    known, right = by_short_hash(REGISTRY), 0
+    known, right = by_short_hash(REGISTRY.in_all_segments()), 0
     times = [START + DAY * day for day in range(setting.year)]
     for client in range(setting.clients):
         messages = transcript(REGISTRY, times, {"page": (TEXT,) * len(times)}, rng.bytes)

@@ -235,7 +235,7 @@ def _installs(setting: Setting, changed: bool, rng: np.random.Generator, progres
     first = -(-20_000 // setting.hold) * setting.hold  # a period begins
     times = [DAY * (first + day + 0.5) for day in range(days)]
     history = tuple(not changed or day < setting.change for day in range(days))
-    known = by_short_hash(registry)
+    known = by_short_hash(registry.in_all_segments())
     seen = {metric: np.zeros((setting.installs, days), dtype=np.int64) for metric in NAMES}
     for install in range(setting.installs):
         for body in transcript(registry, times, dict.fromkeys(NAMES, history), rng.bytes):
