@@ -66,6 +66,7 @@ class Point:
             every="day",
             shape=shape,
             noise=noise,
+            accumulate=shape.accumulations[0],
             why="To compare settings",
             owner="hubbub sweep",
             expires=date(2100, 1, 1),
