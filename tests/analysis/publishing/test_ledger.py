@@ -48,6 +48,28 @@ def test_what_is_spent_is_the_best_composition_of_all_items(tmp_path: Path) -> N
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_an_install_is_in_one_segment_and_losses_of_several_do_not_add(tmp_path: Path) -> None:
+    def of(segment: str, number: int = 0, by: str = "platform", **changes: object) -> Item:
+        return week(number, metric_hash=segment, question="it", by=by, **changes)
+
+    def times(*items: Item) -> float:
+        return epsilon_of(items, 1e-6)
+
+    one = of("linux")
+    assert times(one, of("windows"), of("other")) == times(one)
+    assert times(one, of("windows"), of("windows", digest="grown")) == times(one, week(1))  # of one of them twice
+    assert times(one, of("2.1", by="release")) == times(one, week(1))  # everybody has a platform and a release
+    assert times(one, of("linux", 1)) == times(one, week(1))
+    assert times(one, week(0, metric_hash="it", question="it")) == times(one, week(1))
+    assert times(one, of("windows", noise="laplace:0.1")) >= times(of("windows", noise="laplace:0.1"))
+    choice = week(0, metric="the choice", metric_hash="choice:a", noise="exponential:0.05", counts=3, cells=())
+    assert times(choice) == pytest.approx(optimal(0.05, 3, 1e-6), rel=0.01)
+    with open_ledger(tmp_path / "ledger", BUDGET) as ledger:
+        ledger.charge([choice, one])
+        with pytest.raises(Invalid, match="the choice was published before: publish that file again"):
+            ledger.charge([choice])
+
+
 def test_beyond_the_budget_it_says_what_is_left_and_writes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     with open_ledger(path, BUDGET) as ledger:
