@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +14,7 @@ from random import Random
 
 import pytest
 
+from hubbub.analysis import publishing
 from hubbub.analysis.accounting.composition import optimal
 from hubbub.analysis.publishing.count_noise import CountNoise, counts_of_a_report
 from hubbub.analysis.publishing.ledger import Budget, Item, epsilon_of, open_ledger
@@ -184,6 +188,39 @@ def test_one_release_at_a_time(tmp_path: Path) -> None:
         open_ledger(tmp_path / "ledger", BUDGET),
     ):
         pass
+
+
+_HOLDER = """
+import sys
+from pathlib import Path
+from hubbub.analysis.publishing.ledger import Budget, open_ledger
+with open_ledger(Path(sys.argv[1]), Budget(epsilon=1.0, delta=1e-6)):
+    print("open", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    holder = [sys.executable, "-c", _HOLDER, str(path)]
+    with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(Invalid, match="another release is being made; try again"), open_ledger(path, BUDGET):
+            pass
+        other.kill()  # a process that dies leaves no lock behind
+    with open_ledger(path, BUDGET) as ledger:
+        ledger.charge([week(0)])
+
+
+def test_no_clock_has_a_say() -> None:
+    """What was published is known by counts, so that a clock that goes back gives nothing back."""
+    for module in Path(publishing.__path__[0]).glob("*.py"):
+        tree = ast.parse(module.read_text(encoding="utf-8"))
+        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert not imported & {"time", "datetime"}, module
 
 
 def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
