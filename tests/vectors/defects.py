@@ -156,13 +156,10 @@ def bad_tallies():
         edit(found, found["epochs"][0])
         rows.append({"about": about, "utf8": json.dumps(found)})
 
-    def rehash(top):
-        top["metric_hash"] = metric_hash(top["metric"])
-
     def redefined(about, edit, name="histogram"):
         def both(top, _):
             edit(top["metric"])
-            rehash(top)
+            top["metric_hash"] = metric_hash(top["metric"])
 
         edited(about, both, name)
 

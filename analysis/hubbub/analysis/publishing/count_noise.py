@@ -9,7 +9,7 @@ from functools import cache
 from math import exp, log, sqrt
 from typing import Literal
 
-from scipy import stats
+import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 
 from hubbub.analysis.accounting.mechanisms import gaussian_count, laplace_count, randomized_response
 from hubbub.analysis.accounting.privacy_loss import PrivacyLoss
@@ -56,7 +56,7 @@ class CountNoise:
     def margin(self, draws: int, chance: float) -> float:
         """How far the sum of so many draws stays from 0 on either side, but for this chance."""
         if self.law == "gaussian":
-            return float(self.width) * sqrt(draws) * float(stats.norm.isf(chance / 2))
+            return float(self.width) * sqrt(draws) * float(scipy.stats.norm.isf(chance / 2))
         return draws * float(self.width) * log(draws / chance)
 
     def draw(self, source: NoiseSource) -> int:
