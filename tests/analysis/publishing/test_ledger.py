@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +14,7 @@ from random import Random
 
 import pytest
 
+from hubbub.analysis import publishing
 from hubbub.analysis.accounting.composition import optimal
 from hubbub.analysis.publishing.count_noise import CountNoise, counts_of_a_report
 from hubbub.analysis.publishing.ledger import Budget, Item, epsilon_of, open_ledger
@@ -46,6 +50,28 @@ def test_what_is_spent_is_the_best_composition_of_all_items(tmp_path: Path) -> N
         assert ledger.items == [week(0), week(1)]
         assert ledger.charge([week(2)]) == pytest.approx(optimal(0.05, 6, 1e-6), rel=0.01)
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_install_is_in_one_segment_and_losses_of_several_do_not_add(tmp_path: Path) -> None:
+    def of(segment: str, number: int = 0, by: str = "platform", **changes: object) -> Item:
+        return week(number, metric_hash=segment, question="it", by=by, **changes)
+
+    def times(*items: Item) -> float:
+        return epsilon_of(items, 1e-6)
+
+    one = of("linux")
+    assert times(one, of("windows"), of("other")) == times(one)
+    assert times(one, of("windows"), of("windows", digest="grown")) == times(one, week(1))  # of one of them twice
+    assert times(one, of("2.1", by="release")) == times(one, week(1))  # everybody has a platform and a release
+    assert times(one, of("linux", 1)) == times(one, week(1))
+    assert times(one, week(0, metric_hash="it", question="it")) == times(one, week(1))
+    assert times(one, of("windows", noise="laplace:0.1")) >= times(of("windows", noise="laplace:0.1"))
+    choice = week(0, metric="the choice", metric_hash="choice:a", noise="exponential:0.05", counts=3, cells=())
+    assert times(choice) == pytest.approx(optimal(0.05, 3, 1e-6), rel=0.01)
+    with open_ledger(tmp_path / "ledger", BUDGET) as ledger:
+        ledger.charge([choice, one])
+        with pytest.raises(Invalid, match="the choice was published before: publish that file again"):
+            ledger.charge([choice])
 
 
 def test_beyond_the_budget_it_says_what_is_left_and_writes_nothing(tmp_path: Path) -> None:
@@ -162,6 +188,39 @@ def test_one_release_at_a_time(tmp_path: Path) -> None:
         open_ledger(tmp_path / "ledger", BUDGET),
     ):
         pass
+
+
+_HOLDER = """
+import sys
+from pathlib import Path
+from hubbub.analysis.publishing.ledger import Budget, open_ledger
+with open_ledger(Path(sys.argv[1]), Budget(epsilon=1.0, delta=1e-6)):
+    print("open", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    holder = [sys.executable, "-c", _HOLDER, str(path)]
+    with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(Invalid, match="another release is being made; try again"), open_ledger(path, BUDGET):
+            pass
+        other.kill()  # a process that dies leaves no lock behind
+    with open_ledger(path, BUDGET) as ledger:
+        ledger.charge([week(0)])
+
+
+def test_no_clock_has_a_say() -> None:
+    """What was published is known by counts, so that a clock that goes back gives nothing back."""
+    for module in Path(publishing.__path__[0]).glob("*.py"):
+        tree = ast.parse(module.read_text(encoding="utf-8"))
+        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert not imported & {"time", "datetime"}, module
 
 
 def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:

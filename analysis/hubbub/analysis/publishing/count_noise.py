@@ -11,12 +11,14 @@ from typing import Literal
 
 import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 
-from hubbub.analysis.accounting.mechanisms import gaussian_count, laplace_count
+from hubbub.analysis.accounting.mechanisms import gaussian_count, laplace_count, randomized_response
 from hubbub.analysis.accounting.privacy_loss import PrivacyLoss
 from hubbub.analysis.publishing.discrete_noise import NoiseSource
 from hubbub.protocol.invalid import Invalid, brief, say
 from hubbub.protocol.metric import Definition
 
+EXPONENTIAL = "exponential"
+"""In a ledger, `exponential:0.1`: one choice by the exponential mechanism with this epsilon."""
 _FORM = "count noise must be gaussian:DEVIATION from 1 to 1000000 or laplace:EPSILON from 0.000001 to 1"
 _DECIMAL = re.compile(r"[0-9]{1,7}(\.[0-9]{1,12})?")
 
@@ -63,6 +65,15 @@ class CountNoise:
     def loss(self, counts: int) -> PrivacyLoss:
         """Of so many counts, in each of which one report makes a difference of 1."""
         return _loss(self, counts)
+
+
+def loss_of(noise: str, times: int) -> PrivacyLoss:
+    """Of so many draws of what a ledger calls by this name. Nothing with a pure epsilon tells more than randomised
+    response with it."""
+    name, _, epsilon = noise.partition(":")
+    if name == EXPONENTIAL and _DECIMAL.fullmatch(epsilon):
+        return randomized_response(float(epsilon)).times(times)
+    return CountNoise.parse(noise).loss(times)
 
 
 def counts_of_a_report(metric: Definition) -> int:

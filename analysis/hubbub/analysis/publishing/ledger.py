@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.analysis.accounting.privacy_loss import PrivacyLoss
-from hubbub.analysis.publishing.count_noise import CountNoise
+from hubbub.analysis.publishing.count_noise import loss_of
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid, require
 
@@ -71,13 +71,15 @@ class Item:
     noise: str
     counts: int  # in how many of the published counts one report shows
     cells: tuple[tuple[int, ...], ...] = ()
+    question: str = ""  # the hash without a segment, where it is of one
+    by: str = ""  # the keys of that segment
 
     @property
     def key(self) -> tuple[str, int]:
         return self.metric_hash, self.epoch
 
     def __str__(self) -> str:
-        return f"{epoch_text(self.every, self.epoch)} of {self.metric}"
+        return f"{epoch_text(self.every, self.epoch)} of {self.metric}" if self.cells else self.metric
 
     def has_grown_from(self, old: Item) -> bool:
         """Whether its counts can be those of the old one and of more reports: no group has fewer, and no bit grew by
@@ -118,6 +120,15 @@ class Ledger:
         """Write these down, and return what is spent then. Raises `Invalid`, and writes nothing, if they do not fit the
         budget or were published before."""
         require(self._conflicts(items))
+        self.require_room(items)
+        if not self._number:
+            self._append({"format": FORMAT, "version": VERSION, "budget": asdict(self.budget)})
+        self._append({"items": [asdict(item) for item in items]})
+        self.items.extend(items)
+        return self.spent
+
+    def require_room(self, items: Sequence[Item]) -> None:
+        """Raises `Invalid`, with what is left, if the budget does not hold these, too."""
         before, after = self.spent, epsilon_of([*self.items, *items], self.budget.delta)
         if after > self.budget.epsilon:
             raise Invalid(
@@ -127,15 +138,16 @@ class Ledger:
                     f"would make it {after:.3f}; publish fewer epochs or metrics, or with more noise"
                 ]
             )
-        if not self._number:
-            self._append({"format": FORMAT, "version": VERSION, "budget": asdict(self.budget)})
-        self._append({"items": [asdict(item) for item in items]})
-        self.items.extend(items)
-        return after
 
     def newest(self, key: tuple[str, int]) -> Item | None:
         """What was last published of this metric and epoch."""
         return next((item for item in reversed(self.items) if item.key == key), None)
+
+    def has_others(self, item: Item) -> bool:
+        """Whether other segments of its question and epoch were published, by the same key."""
+        return bool(item.by) and any(
+            (old.question, old.epoch, old.by) == (item.question, item.epoch, item.by) for old in self.items
+        )
 
     def strangers(self, items: Sequence[Item], *, vouched: bool = False) -> list[str]:
         """Why tallies with these epochs cannot be of the collector that everything in the ledger is of. `vouched`:
@@ -203,16 +215,21 @@ def open_ledger(path: Path, budget: Budget | None = None) -> Iterator[Ledger]:
 
 
 def epsilon_of(items: Sequence[Item], delta: float) -> float:
-    """What all of these tell together about one install that took part in every one of them: losses add up."""
-    counts: Counter[str] = Counter()
+    """What all of these tell together about one install that took part in every one of them: losses add up. Of segments
+    of one question and epoch, by the same key, it is in one: of these that counts of which most was published."""
+    within: dict[tuple[str, int, str, str], Counter[str]] = {}
     for item in items:
-        counts[item.noise] += item.counts
+        group = item.question or item.metric_hash, item.epoch, item.by, item.noise
+        within.setdefault(group, Counter())[item.metric_hash] += item.counts
+    counts: Counter[str] = Counter()
+    for (*_, noise), segments in within.items():
+        counts[noise] += max(segments.values())
     return _epsilon(tuple(sorted(counts.items())), delta) if counts else 0.0
 
 
 @cache
 def _epsilon(counts: tuple[tuple[str, int], ...], delta: float) -> float:
-    return reduce(PrivacyLoss.then, (CountNoise.parse(noise).loss(times) for noise, times in counts)).epsilon(delta)
+    return reduce(PrivacyLoss.then, (loss_of(noise, times) for noise, times in counts)).epsilon(delta)
 
 
 def _item(facts: dict[str, Any]) -> Item:
