@@ -11,7 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.dashboard.browser import running_browser, visit
-from tests.simulations.demo.test_demo import DEMO, interruptible
+from tests.interrupts import interruptible
+from tests.simulations.demo.test_demo import DEMO
 
 INTERVAL = re.compile(r"-?[\d.]+( %)? \(-?[\d.]+( %)? to -?[\d.]+( %)?\)")
 
