@@ -186,9 +186,13 @@ class Torment:
         self.server.start()
 
     def lose_server(self) -> None:
-        """One of several is away: what belongs to the others is stored all the same."""
+        """One of several is away: what belongs to the others is stored all the same.
+
+        Not for long: soon each sender has a batch that belongs to the one that is away, and waits with it.
+        """
+        before = self.oracle.answers["stored"]
         self.server.stop(signal.SIGKILL)
-        self.oracle.wait_for_another()
+        self.oracle.wait_for_another(before)
         self.server.start()
 
     def freeze_collector(self, seconds: float = 0.5) -> None:

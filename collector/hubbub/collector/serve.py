@@ -17,7 +17,7 @@ from typing import cast
 from aiohttp import web
 
 from hubbub.collector.catalog import Catalog
-from hubbub.collector.commit import Committer, Committing
+from hubbub.collector.commit import SHARED_GATHER, Committer, Committing
 from hubbub.collector.database import shared_store
 from hubbub.collector.http.aiohttp_check import check_answers, check_names
 from hubbub.collector.http.app import App
@@ -179,7 +179,8 @@ def _committer(
     stores: Sequence[Store], settings: Settings, own_metrics: CollectorMetrics, events: _Events
 ) -> Committing:
     if len(stores) == 1:
-        return Committer(stores[0], settings, own_metrics, events)
+        gather = 0.0 if settings.store == "embedded" else SHARED_GATHER
+        return Committer(stores[0], settings, own_metrics, events, gather)
     return SpreadCommitter(cast("Sequence[Database]", stores), settings, own_metrics, events)
 
 
