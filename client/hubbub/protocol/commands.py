@@ -15,7 +15,7 @@ from typing import Any
 
 from hubbub.protocol.changes import changes
 from hubbub.protocol.invalid import Invalid, plural
-from hubbub.protocol.label import WIDTH, facts, in_fours, words
+from hubbub.protocol.label import WIDTH, facts, in_fours, short, words
 from hubbub.protocol.lint import warnings
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import in_words
@@ -40,6 +40,7 @@ def add_label(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--html", metavar="FILE", help="write the page for the people who are asked: one file, with pictures"
     )
+    parser.add_argument("--short", action="store_true", help="a few lines to ask for consent with")
     parser.add_argument("--language", choices=("en", "de", "fr"), help="with --html: of the page (default: en)")
     parser.add_argument(
         "--installs",
@@ -73,6 +74,9 @@ def run_label(arguments: Namespace) -> int:
         return _write_page(registry, arguments)
     if arguments.language is not None:
         raise Invalid([f"--language is for --html FILE, got it without: {arguments.language!r}"])
+    if arguments.short:
+        print(short(registry))
+        return 0
     label, said = facts(registry), words(registry)
     if arguments.installs is not None:
         reader = _reader_label(registry, arguments)

@@ -94,6 +94,22 @@ def words(registry: Registry, before: Fraction = Fraction(0)) -> str:
     return "\n".join(lines)
 
 
+def short(registry: Registry) -> str:
+    """A text to ask for consent with, in a few lines: what, to whom, how sure anybody can get, how to take it back."""
+    names = ", ".join(metric.name.replace("_", " ") for metric in registry)
+    most = max(registry, key=lambda metric: metric.epsilon_same_answer)
+    plain = f" It also says, as it is: {', '.join(registry.segments)}." if registry.segments else ""
+    sentences = (
+        f"{registry.app} would like to send statistics to {registry.recipient}: {names}.",
+        "Before anything leaves this device, chance is mixed into every answer, so that no message proves anything; "
+        f"only totals over many people can be read.{plain} All messages about one answer can make somebody up to "
+        f"{certainty(most.epsilon_same_answer)} sure of it ({most.name.replace('_', ' ')}).",
+        f"You can look, or change your mind, at any time: hubbub preview, off or forget --app {registry.app}. More: "
+        f"{registry.recipient.url}/privacy",
+    )
+    return "\n".join("\n".join(wrap(sentence, WIDTH)) for sentence in sentences)
+
+
 _WHAT_THIS_IS = (
     "This app counts how it is used without learning what you do. Before anything leaves your device, your answer is "
     "mixed with chance, so that no message proves anything: whatever it says, you may have answered otherwise. Only "
