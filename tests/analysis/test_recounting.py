@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -13,7 +15,7 @@ from hubbub.command.main import main
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.tally import Tally, count
 from hubbub.protocol.tally_files import Wanted, read_tallies, write_tallies
-from tests.analysis.engines.clusters import dask
+from tests.analysis.engines.clusters import ROOT, dask, spark
 from tests.analysis.engines.work import Killing
 from tests.collector.kit import REGISTRY, random_report
 
@@ -112,6 +114,18 @@ def test_processes_and_a_cluster_that_loses_a_worker_count_the_same(made, folder
         finally:
             cluster.close()
     assert (tmp_path / "also").exists()
+
+
+@pytest.mark.proof
+def test_two_workers_of_spark_write_the_same_bytes(folder, tmp_path, monkeypatch, figure):
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    with spark(tmp_path, workers=2) as (address, _):
+        for engine, out in (("local:1", "here"), (address, "there")):
+            words = ["recount", str(folder), "--engine", engine, "--out", str(tmp_path / out)]
+            subprocess.run([sys.executable, "-m", "hubbub.command", *words], check=True, cwd=ROOT)
+    here, there = ({p.name: p.read_bytes() for p in (tmp_path / out).iterdir()} for out in ("here", "there"))
+    assert here == there
+    figure("recount on Spark, two workers", f"{len(report_files([folder]))} files, the same bytes as one process")
 
 
 def test_the_command_audits_counts(made, folder, tmp_path, capsys):
