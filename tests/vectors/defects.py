@@ -148,6 +148,14 @@ BAD_SETS = {
 }
 
 
+BAD_POINTS = {
+    "two points that are said": (lambda metric: metric["shape"].update(points=2), "mean"),
+    "one point": (lambda metric: metric["shape"].update(points=1), "mean_of_three_points"),
+    "bits for three points": (lambda metric: metric["shape"].update(points=3), "mean"),
+    "four points with three categories": (lambda metric: metric["shape"].update(points=4), "mean_of_three_points"),
+}
+
+
 def bad_tallies():
     rows = []
 
@@ -183,6 +191,8 @@ def bad_tallies():
     redefined("more buckets a report than there are", lambda metric: metric["shape"].update(buckets_per_report=5))
     for about, edit in BAD_SETS.items():
         redefined(about, edit, "set")
+    for about, (edit, name) in BAD_POINTS.items():
+        redefined(about, edit, name)
     redefined("a channel that gives certainty", lambda metric: metric["permanent"].update(when_one="1"))
     redefined("a channel not in steps of 2^-24", lambda metric: metric["permanent"].update(when_one="2/3"))
     redefined("a channel the wrong way round", lambda metric: metric["permanent"].update(when_one="1/1024"))
