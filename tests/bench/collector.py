@@ -30,6 +30,7 @@ SHAPES = {
 NOOP = "no-op aiohttp handler"
 QUICK_NOOP = "no-op that knows headers"
 COST, MEMORY = "Cost as the store grows", "Memory as the store grows"
+SHARED = "Cost of a store that collectors share"
 FILL = "1000 reports, relayed, 1 metric"
 PROBE = "50 reports, relayed"
 
@@ -96,5 +97,29 @@ def growth(quick: bool, say: Say) -> list[Row]:
     return rows
 
 
+def shared(quick: bool, say: Say) -> list[Row]:
+    """The embedded store beside one and two collectors on a PostgreSQL; nothing where there is none."""
+    try:
+        from tests.bench import collector_shared
+        from tests.postgres_server import binaries
+    except ModuleNotFoundError:
+        binaries = lambda: None  # noqa: E731
+    if binaries() is None:
+        say("collector: no PostgreSQL here, so no shared store")
+        return []
+    say("collector: stores that are shared")
+    with tempfile.TemporaryDirectory() as folder:
+        found = collector_shared.measure(Path(folder), requests=2_000 if quick else 10_000, rounds=3)
+    rows = []
+    for (shape, name), costs in found.items():
+        who = US if name == "embedded" else f"hubbub, {name} on PostgreSQL"
+        kind = {"part": "collector", "case": shape, "who": who, "unranked": name != "embedded"}
+        together = times([cost.collectors + cost.database for cost in costs])
+        database = statistics.median(cost.database for cost in costs)
+        note = f"{shape}: {database:.0f} of it the database" if database else ""
+        rows.append(Row(table=SHARED, unit="microseconds of CPU a batch", note=note, **kind, **together))
+    return rows
+
+
 def measure(quick: bool, say: Say) -> list[Row]:
-    return [*throughput(quick, False, say), *throughput(quick, True, say), *growth(quick, say)]
+    return [*throughput(quick, False, say), *throughput(quick, True, say), *growth(quick, say), *shared(quick, say)]

@@ -31,11 +31,12 @@ NO_COUNTS = "/v1/tallies?from=1990-01-01&to=1990-01-01"  # asking for nothing ha
 
 @dataclass(frozen=True)
 class Cost:
-    """Microseconds of CPU for each batch, and batches a second."""
+    """Microseconds of CPU for each batch, batches a second, bytes of write-ahead log for each."""
 
     collectors: float
     database: float
     rate: float
+    wal: float
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Setting:
             [as_request(made, path, self.headers) for made in islice(with_fresh_ids(message, random), share)]
             for share in [requests // len(self.collectors)] * len(self.collectors)
         ]
-        before, begun = self.cpu(), time.perf_counter()
+        before, wal, begun = self.cpu(), self.wal(), time.perf_counter()
         with ThreadPoolExecutor(len(parts)) as pool:
             connections = 64 // len(parts)
             sent = [
@@ -68,7 +69,13 @@ class Setting:
         self.collectors[0].get(NO_COUNTS)
         after, batches = self.cpu(), sum(map(len, parts))
         mine, database = (1e6 * (now - then) / batches for now, then in zip(after, before, strict=True))
-        return Cost(mine, database, batches / wall)
+        return Cost(mine, database, batches / wall, (self.wal() - wal) / batches)
+
+    def wal(self) -> float:
+        """How far the server's write-ahead log has come, in bytes."""
+        if self.server is None:
+            return 0.0
+        return float(self.server.sql("select pg_current_wal_lsn() - '0/0'::pg_lsn")[0][0])
 
 
 def server_cpu(server: Server) -> float:
@@ -136,12 +143,13 @@ def times_embedded(found: dict[tuple[str, str], list[Cost]], shape: str, name: s
 
 def in_words(found: dict[tuple[str, str], list[Cost]]) -> Iterator[str]:
     for (shape, name), costs in found.items():
-        mine, database, rate = (
-            statistics.median(getattr(cost, field) for cost in costs) for field in ("collectors", "database", "rate")
+        mine, database, rate, wal = (
+            statistics.median(getattr(cost, field) for cost in costs)
+            for field in ("collectors", "database", "rate", "wal")
         )
         yield (
             f"{shape:34} {name:16} {mine:6.0f} + {database:4.0f} us a batch, "
-            f"{times_embedded(found, shape, name):.2f} x embedded; {rate:6.0f} batches a second"
+            f"{times_embedded(found, shape, name):.2f} x embedded; {rate:6.0f} batches a second; {wal:6.0f} B of WAL"
         )
 
 

@@ -111,6 +111,6 @@ def test_the_largest_body_that_a_collector_takes_passes_and_a_larger_one_does_no
 
 def test_no_address_is_written_down_even_when_the_collector_is_gone(tmp_path):
     with Caddy(tmp_path, upstream=free_port()) as caddy:
-        assert caddy.post(1, User_Agent="tell-tale")[0] == 502
+        assert caddy.post(1, User_Agent="tell-tale")[0] in (502, 503), "503 once Caddy has noticed"
     assert "127.0.0.1" not in caddy.log_path.read_text().replace("127.0.0.1:" + str(caddy.port), "")
     assert "tell-tale" not in caddy.log_path.read_text()

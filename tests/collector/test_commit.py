@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from hubbub.collector import commit
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.commit import Committer
 from hubbub.collector.intake import Intake
@@ -106,6 +107,35 @@ async def test_nobody_is_told_before_the_sync_and_then_all_are(tmp_path):
         assert not any(waiter.done() for waiter in waiters)
         gate.open()
         assert await asyncio.gather(*waiters) == [Verdict.STORED, Verdict.STORED, Verdict.DUPLICATE]
+
+
+async def test_after_a_commit_those_who_were_answered_may_join_the_next_one(tmp_path, monkeypatch):
+    asked, sleeping, enough = [], threading.Event(), threading.Event()
+
+    def sleep(seconds):
+        asked.append(seconds)
+        sleeping.set()
+        assert enough.wait(20)
+
+    monkeypatch.setattr(commit, "_LONGEST_GATHERING", 60.0)
+    monkeypatch.setattr(commit, "sleep", sleep)
+    groups = []
+    async with working(tmp_path) as (committer, store, gate, _):
+        gate.open()
+        store_all = store.commit
+        store.commit = lambda group: [groups.append(len(group)), store_all(group)][1]
+        committer._gather = 1e9
+        first, second, third = arrivals(3)
+        assert await committer.submit(first) is Verdict.STORED
+        assert not asked, "nothing was under way before it"
+        waiters = [committer.submit(second)]
+        assert await asyncio.to_thread(sleeping.wait, 20)
+        waiters.append(committer.submit(third))
+        await asyncio.sleep(0)  # a turn of the loop, which hands it over
+        enough.set()
+        assert await asyncio.gather(*waiters) == [Verdict.STORED] * 2
+        assert groups == [1, 2]
+        assert 0 < asked[0] <= 60
 
 
 @pytest.mark.parametrize("limit", [{"max_queue_batches": 3}, {"max_queue_bytes": 700}])

@@ -55,9 +55,10 @@ class Oracle:
             thread.start()
             self._threads.append(thread)
 
-    def wait_for_another(self) -> None:
-        """Return when one more batch has been stored: a kill before that would test nothing."""
-        before, deadline = self.answers["stored"], time.monotonic() + 60
+    def wait_for_another(self, before: int | None = None) -> None:
+        """Return when one more batch has been stored than now, or than `before`: else a kill would test nothing."""
+        deadline = time.monotonic() + 60
+        before = self.answers["stored"] if before is None else before
         while self.answers["stored"] == before:
             assert time.monotonic() < deadline, "no batch was stored for a minute"
             time.sleep(0.005)

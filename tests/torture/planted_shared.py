@@ -5,9 +5,11 @@ import sys
 import time
 
 from hubbub.collector.message_layout import Layout
-from hubbub.collector.postgres import taking
+from hubbub.collector.postgres import session, taking
 from hubbub.collector.postgres.store import PostgresStore
+from hubbub.collector.storage.store import Verdict
 from hubbub.command.main import main
+from hubbub.protocol.refusal import Refused
 
 
 def no_dedup() -> None:
@@ -54,7 +56,29 @@ def spread_by_setting() -> None:
     PostgresStore.databases_of = lambda self, lot: 1 + int(os.environ["PLANTED_SKEW"])
 
 
+def impatient() -> None:
+    """No bug: whoever waits for the database gives up after two seconds instead of twenty or sixty."""
+    initial = session.Session.__init__
+    session.Session.__init__ = lambda self, address, longest_seconds=2.0: initial(self, address, 2.0)
+
+
+def answered_too_early() -> None:
+    """What may have been stored is said to be."""
+    impatient()
+    commit = PostgresStore.commit
+
+    def optimistic(self, arrivals):
+        try:
+            return commit(self, arrivals)
+        except Refused:
+            return [Verdict.STORED] * len(arrivals)
+
+    PostgresStore.commit = optimistic
+
+
 BUGS = {
+    "impatient": impatient,
+    "answered-too-early": answered_too_early,
     "no-dedup": no_dedup,
     "two-transactions": two_transactions,
     "lot-from-the-clock": lot_from_the_clock,

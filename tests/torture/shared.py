@@ -27,13 +27,14 @@ _BATCHES = b"HUBB"  # how every batch begins: a statement that has one takes bat
 
 
 class Proxy:
-    """Passes everything on between collectors and the database, until it is told to cut."""
+    """Passes everything on between collectors and the database, until it is told to cut or to swallow."""
 
     def __init__(self, target: int) -> None:
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._armed = threading.Event()
+        self._swallowing = threading.Event()
         self.cuts = 0
         self._ended = False
         self._thread = threading.Thread(target=self._accept, daemon=True)
@@ -46,6 +47,14 @@ class Proxy:
         while self.cuts == before:
             assert time.monotonic() < deadline, "no batches came for a minute"
             time.sleep(0.005)
+
+    def swallow(self) -> None:
+        """A black hole: connections stay open, new ones are taken, and nothing ever comes out on the other side."""
+        self._swallowing.set()
+
+    def pass_on_again(self) -> None:
+        """New connections work. One that has lost a byte stays dead: its two ends would not understand each other."""
+        self._swallowing.clear()
 
     def close(self) -> None:
         self._ended = True
@@ -68,12 +77,15 @@ class Proxy:
             with selectors.DefaultSelector() as selector:
                 selector.register(near, selectors.EVENT_READ, far)
                 selector.register(far, selectors.EVENT_READ, near)
-                doomed = False
+                doomed = lost = False
                 while True:
                     for key, _ in selector.select():
                         data = key.fileobj.recv(1 << 16)  # type: ignore[union-attr]
                         if not data:
                             return
+                        if lost or self._swallowing.is_set():
+                            lost = True
+                            continue
                         if key.fileobj is near and _BATCHES in data and self._armed.is_set():
                             self._armed.clear()
                             doomed = True
@@ -94,6 +106,7 @@ class Torment:
         launch: Path | None,
         envs: list[dict[str, str]] | None,
         databases: int,
+        registries: list[str] | None,
     ) -> None:
         self.random = Random(seed)
         self.oracle = Oracle(senders=16, seed=seed)
@@ -108,8 +121,10 @@ class Torment:
             for address, server, proxy in zip(addresses, self.servers, self.proxies, strict=True)
         )
         self._folders = [folder / "a", folder / "b"]
-        for place in self._folders:
+        for number, place in enumerate(self._folders):
             place.mkdir()
+            if registries is not None:
+                (place / "metrics.toml").write_text(registries[number])
             (place / "token").write_text(token)
             (place / "store").write_text(self._address)
         self.collectors = [self._start(number) for number in range(2)]
@@ -171,10 +186,44 @@ class Torment:
         self.server.start()
 
     def lose_server(self) -> None:
-        """One of several is away: what belongs to the others is stored all the same."""
+        """One of several is away: what belongs to the others is stored all the same.
+
+        Not for long: soon each sender has a batch that belongs to the one that is away, and waits with it.
+        """
+        before = self.oracle.answers["stored"]
         self.server.stop(signal.SIGKILL)
-        self.oracle.wait_for_another()
+        self.oracle.wait_for_another(before)
         self.server.start()
+
+    def freeze_collector(self, seconds: float = 0.5) -> None:
+        """It may have a group under way; whatever it holds, the other one goes on."""
+        number = self.random.randrange(2)
+        self.collectors[number].process.send_signal(signal.SIGSTOP)
+        try:
+            self.oracle.wait_for_another()
+            time.sleep(seconds)
+            self.oracle.wait_for_another()
+        finally:
+            self.collectors[number].process.send_signal(signal.SIGCONT)
+
+    def freeze_backend(self, seconds: float = 0.5) -> None:
+        """It may hold whatever the server has locked inside, so that nobody goes on before it does."""
+        rows = self.server.sql("select pid from pg_stat_activity where application_name = 'hubbub'")
+        pid = self.random.choice(rows)[0]
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(seconds)
+            os.kill(pid, signal.SIGCONT)
+
+    def black_hole(self) -> None:
+        """Until both collectors have given up waiting."""
+        self.proxy.swallow()
+        deadline = time.monotonic() + 120
+        while any(collector.request("GET", "/readyz")[0] == 200 for collector in self.collectors):
+            assert time.monotonic() < deadline, "a collector waits for ever"
+            time.sleep(0.05)
+        self.proxy.pass_on_again()
+        self.oracle.wait_for_another()
 
     def end(self) -> list[str]:
         """Let everything be acknowledged; what is wrong with the counts, as any of the collectors shows them."""
@@ -201,9 +250,10 @@ def torment(
     what: Callable[[Torment], None] = Torment.event,
     batches: int = 0,
     databases: int = 1,
+    registries: list[str] | None = None,
 ) -> tuple[list[str], Torment]:
     """So many events under load, and at least so many batches; what the oracle says in the end."""
-    torn = Torment(folder, template, seed, launch, envs, databases)
+    torn = Torment(folder, template, seed, launch, envs, databases, registries)
     try:
         torn.oracle.start()
         for _ in range(events):

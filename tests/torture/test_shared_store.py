@@ -57,6 +57,7 @@ def test_a_store_in_two_databases_loses_nothing_and_counts_nothing_twice_while_o
         ("two-transactions", kill_under_load, (0, 0)),
         ("lot-from-the-clock", cut_under_load, (0, 1)),
         ("spread-by-setting", cut_under_load, (0, 1)),
+        ("answered-too-early", Torment.black_hole, (0, 0)),
     ],
 )
 def test_the_oracle_notices(bug, what, skews, tmp_path, postgres_template):

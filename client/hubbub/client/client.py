@@ -184,7 +184,7 @@ class Client:
         test = "the app gave the client a clock or chance of its own" if self._is_test else ""
         test = test or sent_for_a_test(self.endpoint, self.registry)
         with suppress(Busy, Unusable):
-            return control.describe(*known, readable=readable).replace(test=test)
+            return control.describe(*known, readable=readable, asked=self.registry).replace(test=test)
         return control.describe(*known, readable=False).replace(test=test)
 
     def preview(self) -> list[Pending]:

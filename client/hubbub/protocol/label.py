@@ -33,7 +33,7 @@ def facts(registry: Registry) -> dict[str, Any]:
         "segments": {key: [*values, OTHER] for key, values in registry.segments.items()},
         "groups": registry.num_groups,
         "identifying_bits": show_bits(registry.num_groups),
-        "found_again_among_1000": round(_found_again(registry), 2),
+        "found_again_among_1000": round(found_again_in(registry), 2),
         "metrics": {metric.name: _metric_facts(metric) for metric in registry},
     }
 
@@ -44,7 +44,7 @@ def show_bits(groups: int) -> str:
     return f"{ceil(log2(groups) * 100) / 100:.2f}"
 
 
-def _found_again(registry: Registry) -> float:
+def found_again_in(registry: Registry) -> float:
     """By its next message of the same cadence, at the worst."""
     repeated = [registry.with_cadence(every) for every in registry.cadences if every != "once"]
     return max((found_again(metrics, registry.num_groups) for metrics in repeated), default=0.0)
@@ -215,7 +215,7 @@ def unprotected_of(metric: Definition) -> list[str]:
         sentences.append(_says_group(groups))
     if metric.segment:
         sentences.append(f"Every message says as it is: {in_words(metric.segment)}.")
-    if _resembles_itself(metric):
+    if resembles_itself(metric):
         sentences.append(_says_resemblance([metric.name], found_again([metric], groups)))
     if metric.every != "once":
         sentences.append(_says_change([metric.name]))
@@ -282,9 +282,9 @@ def _unprotected(registry: Registry) -> list[str]:
         sentences.append(_says_group(groups))
     if registry.segments and groups > 1:
         sentences.append(f"Both together make {registry.num_groups:,} groups ({show_bits(registry.num_groups)} bits).")
-    alike = [metric.name for metric in registry if _resembles_itself(metric)]
+    alike = [metric.name for metric in registry if resembles_itself(metric)]
     if alike:
-        sentences.append(_says_resemblance(alike, _found_again(registry)))
+        sentences.append(_says_resemblance(alike, found_again_in(registry)))
     changing = [m.name for m in registry if not m.whole_history]
     if changing:
         sentences.append(_says_change(changing))
@@ -319,7 +319,8 @@ def _says_group(groups: int) -> str:
     )
 
 
-def _resembles_itself(metric: Definition) -> bool:
+def resembles_itself(metric: Definition) -> bool:
+    """Whether kept noise of many bits links its messages."""
     return metric.every != "once" and not metric.one_hot and _widest(metric) > 8
 
 

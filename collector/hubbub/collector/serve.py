@@ -17,7 +17,7 @@ from typing import cast
 from aiohttp import web
 
 from hubbub.collector.catalog import Catalog
-from hubbub.collector.commit import Committer, Committing
+from hubbub.collector.commit import SHARED_GATHER, Committer, Committing
 from hubbub.collector.database import shared_store
 from hubbub.collector.http.aiohttp_check import check_answers, check_names
 from hubbub.collector.http.app import App
@@ -179,7 +179,8 @@ def _committer(
     stores: Sequence[Store], settings: Settings, own_metrics: CollectorMetrics, events: _Events
 ) -> Committing:
     if len(stores) == 1:
-        return Committer(stores[0], settings, own_metrics, events)
+        gather = 0.0 if settings.store == "embedded" else SHARED_GATHER
+        return Committer(stores[0], settings, own_metrics, events, gather)
     return SpreadCommitter(cast("Sequence[Database]", stores), settings, own_metrics, events)
 
 
@@ -289,6 +290,7 @@ def _greeting(settings: Settings, port: int, place: str, tls: bool) -> list[str]
         f"Collecting on {url}",
         f"  reports   {url}/v1/reports      where clients send; their endpoint is {url}",
         f"  registry  {url}/v1/metrics      public: what is asked, and the label",
+        f"  privacy   {url}/privacy         public: the same as a page for the people who are asked",
         f"  tallies   {url}/v1/tallies      needs a read token",
         f"  data      {place}",
     ]

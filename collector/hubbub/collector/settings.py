@@ -18,7 +18,16 @@ from hubbub.protocol.invalid import Invalid, require
 
 PREFIX = "HUBBUB_"
 # Of the client, other commands and the tests.
-_OTHER_VARIABLES = ("MODE", "STATE", "TOKEN", "NEED_BROWSER", "NEED_POSTGRES", "TEST_POSTGRES", "PICTURES")
+_OTHER_VARIABLES = (
+    "MODE",
+    "STATE",
+    "TOKEN",
+    "NEED_BROWSER",
+    "NEED_POSTGRES",
+    "TEST_POSTGRES",
+    "TEST_PGBOUNCER",
+    "PICTURES",
+)
 _ADDRESSES = ("postgresql://", "postgres://", "service=")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from hubbub.collector.catalog import Catalog
-from hubbub.collector.commit import Committer, Events
+from hubbub.collector.commit import SHARED_GATHER, Committer, Events
 from hubbub.collector.intake import Arrival
 from hubbub.collector.message_layout import ID_BYTES
 from hubbub.collector.metrics import CollectorMetrics
@@ -46,7 +46,7 @@ class SpreadCommitter:
         )
         self._stores = stores
         self._committers = [
-            Committer(store, share, timed, _Named(events, store.place))
+            Committer(store, share, timed, _Named(events, store.place), SHARED_GATHER)
             for store, timed in zip(stores, [own_metrics, *own_metrics.others], strict=True)
         ]
         self._sums = Sums()

@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
+from hubbub.analysis.engines.engine import engine_from
 from hubbub.protocol.invalid import Invalid
+from hubbub.simulations.kinds import KINDS, kind_class
 from hubbub.simulations.sweep.chart import sweep_chart
 from hubbub.simulations.sweep.run import MOST_POINTS, Point, grid, measure, run
 from tests.simulations.command import hubbub
 
+HERE = engine_from("local:1")
 FLAG = Point(kind="flag", epsilon=1.0, permanent=2.0, installs=1000, repeats=2, max_values=2)
 
 
@@ -24,7 +28,7 @@ def test_a_grid_has_every_combination_in_order():
 
 
 def test_a_point_gives_the_same_figures_whoever_measures_it():
-    ((_, figures, before),) = run([FLAG], 1, None)
+    ((_, figures, before),) = run([FLAG], HERE, None)
     assert figures == measure(FLAG)
     assert not before
     assert set(figures) == {
@@ -32,26 +36,34 @@ def test_a_point_gives_the_same_figures_whoever_measures_it():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_can_be_swept(kind: str) -> None:
+    axes = {name: int(default) for name, default in kind_class(kind).shape_axes.items()}
+    figures = measure(replace(FLAG, kind=kind, installs=10_000, repeats=1, **axes))
+    assert figures["error"] > 0
+    assert figures["bound"] > 0
+
+
 def test_what_is_done_is_not_run_again_and_a_torn_line_costs_one_point(tmp_path):
     results = tmp_path / "sweep.jsonl"
     points = grid(FLAG, {"epsilon": [1, 2], "installs": [1000, 2000]})
-    first = {point.key: figures for point, figures, _ in run(points[:2], 1, results)}
-    assert [before for _, _, before in run(points[:2], 1, results)] == [True, True]
+    first = {point.key: figures for point, figures, _ in run(points[:2], HERE, results)}
+    assert [before for _, _, before in run(points[:2], HERE, results)] == [True, True]
     results.write_text(results.read_text()[:-20])
-    rest = list(run(points, 1, results))
+    rest = list(run(points, HERE, results))
     assert sorted(before for _, _, before in rest) == [False, False, False, True]
-    again = {point.key: figures for point, figures, _ in run(points, 1, results)}
+    again = {point.key: figures for point, figures, _ in run(points, HERE, results)}
     assert {key: again[key] for key in first} == first
-    assert all(before for _, _, before in run(points, 1, results))
+    assert all(before for _, _, before in run(points, HERE, results))
 
 
 def test_a_result_of_another_setting_is_no_result(tmp_path):
     results = tmp_path / "sweep.jsonl"
-    list(run([FLAG], 1, results))
+    list(run([FLAG], HERE, results))
     line = json.loads(results.read_text())
     line["point"]["seed"] = 99
     results.write_text(json.dumps(line) + "\n")
-    assert [before for _, _, before in run([FLAG], 1, results)] == [False]
+    assert [before for _, _, before in run([FLAG], HERE, results)] == [False]
 
 
 def test_the_command_writes_a_table_csv_json_and_a_picture(tmp_path):

@@ -7,6 +7,7 @@ import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from datetime import UTC, date, datetime
 from math import inf
 from pathlib import Path
@@ -17,6 +18,8 @@ import numpy as np
 
 from hubbub.analysis import progress
 from hubbub.analysis.candidates_file import MOST_CANDIDATES
+from hubbub.analysis.engines.engine import FORMS as ENGINES
+from hubbub.analysis.engines.engine import engine_from
 from hubbub.protocol.invalid import Invalid, brief, plural, require
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
@@ -46,7 +49,8 @@ def add_simulate(parser: ArgumentParser) -> None:
         "  hubbub simulate metrics.toml --population homepage=csv:domains.csv --consent 30%\n"
         "  hubbub simulate metrics.toml --epochs 30 --change 2% --absent language=10%    answers that change\n"
         "  hubbub simulate metrics.toml --by platform --split linux:6,macos:1,windows:3\n"
-        "  hubbub simulate metrics.toml --installs 1e7 --out tallies && hubbub decode tallies/dark_theme.json"
+        "  hubbub simulate metrics.toml --installs 1e7 --out tallies && hubbub decode tallies/dark_theme.json\n"
+        "  hubbub simulate metrics.toml --installs 1e5 --way reports --engine local    every report drawn, on all cores"
     )
     parser.add_argument("metrics", metavar="METRICS.TOML", help="the registry to try")
     parser.add_argument("--installs", type=_whole, default=1_000_000, help="that run the app (default: 1e6)")
@@ -87,6 +91,7 @@ def add_simulate(parser: ArgumentParser) -> None:
         choices=(*WAYS, "clients"),
         help="exact tallies, every report drawn, or real clients (default: tallies, or reports where they must be)",
     )
+    parser.add_argument("--engine", help=f"who draws single reports: {ENGINES} (default: this process)")
     parser.add_argument("--report", metavar="FILE.html", help="write a page with pictures that needs no network")
     parser.add_argument("--out", metavar="DIR", help="write tallies and candidates for `hubbub decode`, and the truth")
     parser.add_argument("--json", action="store_true", help="everything as JSON")
@@ -112,12 +117,17 @@ def run_simulate(arguments: Namespace) -> int:
     if arguments.way == "clients":
         results = simulate_clients(registry, settings, arguments.seed, progress.shown("real clients"))
     else:
-        results = [
-            simulate_metric(
-                setting, arguments.seed, arguments.way, progress.shown(setting.metric.name, number, len(settings))
-            )
-            for number, setting in enumerate(settings)
-        ]
+        with closing(engine_from(arguments.engine)) if arguments.engine else nullcontext() as engine:
+            results = [
+                simulate_metric(
+                    setting,
+                    arguments.seed,
+                    arguments.way,
+                    progress.shown(setting.metric.name, number, len(settings)),
+                    engine,
+                )
+                for number, setting in enumerate(settings)
+            ]
     progress.clear()
     if arguments.out:
         write(Path(arguments.out), results)
@@ -136,6 +146,8 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
     for option, most in (("installs", MOST_INSTALLS), ("epochs", MOST_EPOCHS)):
         if not 1 <= getattr(arguments, option) <= most:
             raise Invalid([f"--{option} must be in [1, {most:,}], got {getattr(arguments, option):,}"])
+    if arguments.engine and arguments.way in ("clients", "tallies"):
+        raise Invalid([f"--engine draws single reports; with --way {arguments.way} it has nothing to do"])
     if arguments.way == "clients" and arguments.installs > MOST_CLIENTS:
         raise Invalid([f"--installs must be at most {MOST_CLIENTS:,} for --way clients, got {arguments.installs:,}"])
     for name in arguments.metric:

@@ -3,18 +3,21 @@
 What `hubbub.client.respond` does to one install's bits at once, this does to one bit of 64 installs: a position is
 set where a random 24-bit number is below a threshold, and the numbers are compared digit by digit, by AND and OR on
 random words. A memo is drawn for every slot that an install uses, a report for every epoch; reports are counted by
-the bits set in a word, so nothing is ever unpacked. Installs come in blocks: memory does not grow with the crowd. No
-law of counts is used: this is the slow way that the fast one (`hubbub.simulations.simulate.exact`) is held against.
+the bits set in a word, so nothing is ever unpacked. Installs come in blocks: memory does not grow with the crowd; and
+in portions of some blocks, which an engine's workers can draw side by side. No law of counts is used: this is the slow
+way that the fast one (`hubbub.simulations.simulate.exact`) is held against.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.analysis.engines.engine import Engine
 from hubbub.analysis.progress import Progress
 from hubbub.protocol.channel import PRECISION, UNITS, KaryChannel, SubsetChannel, Units
 from hubbub.protocol.metric import Metric
@@ -31,6 +34,8 @@ WORD = 64
 CELLS = 1 << 22
 """Bits of all installs of a block: what is worked on then fits the processor's cache."""
 
+_BLOCKS_AT_ONCE = 16  # in a portion: some tenths of a second of work
+
 
 def report_tally(
     metric: Metric,
@@ -38,27 +43,75 @@ def report_tally(
     epochs: Sequence[int],
     rng: np.random.Generator,
     progress: Progress = lambda share: None,
+    engine: Engine | None = None,
 ) -> Sampled:
-    """The tally of installs with these histories, from their single reports."""
-    words = np.random.Generator(np.random.SFC64(rng.integers(0, 2**63)))  # the fastest source of words numpy has
-    reports, rows, stale = [], [], 0
-    for masks in masks_by_cohort(metric, histories, rng):
-        columns = []
-        parts = parts_kept(metric, masks)
-        width = metric.shape.width(masks.cohort) // len(parts)
-        for part in parts:
-            totals = np.zeros(len(epochs), dtype=np.int64)
-            counts = np.zeros((len(epochs), width), dtype=np.int64)
-            for block in _blocks(part, max(WORD, CELLS // (width * len(epochs)))):
-                answered = answer_from_slots(metric, block.keys, block.installs, epochs, rng)
-                stale += answered.stale
-                totals += (answered.slot != NOWHERE).sum(axis=0)
-                counts += _way(metric)(metric, block, width, answered, words)
-            columns.append(counts)
-        reports.append(totals)
-        rows.append(np.concatenate(columns, axis=1))
-        progress((masks.cohort + 1) / metric.shape.num_cohorts)
+    """The tally of installs with these histories, from their single reports.
+
+    Installs are drawn in portions, each with a seed of its own: whoever draws them, the numbers are the same.
+    """
+    seeds = np.random.SeedSequence(int(rng.integers(0, 2**63)))
+    portions = [
+        portion for masks in masks_by_cohort(metric, histories, rng) for portion in _portions(metric, masks, epochs)
+    ]
+    items = list(zip(portions, seeds.spawn(len(portions)), strict=True))
+    widths = [metric.shape.width(cohort) for cohort in range(metric.shape.num_cohorts)]
+    reports = [np.zeros(len(epochs), dtype=np.int64) for _ in widths]
+    rows = [np.zeros((len(epochs), width), dtype=np.int64) for width in widths]
+    stale = 0
+    drawn = map(draw_portion, items) if engine is None else engine.map(draw_portion, items)
+    for number, ((portion, _), (totals, counts, late)) in enumerate(zip(items, drawn, strict=True), 1):
+        if portion.first_bit == 0:  # every install has each part of a report
+            reports[portion.masks.cohort] += totals
+        rows[portion.masks.cohort][:, portion.first_bit : portion.first_bit + portion.width] += counts
+        stale += late
+        progress(number / len(items))
     return Sampled(tally_from(metric, epochs, reports, rows), stale)
+
+
+class Portion(NamedTuple):
+    """Installs of one cohort that are drawn together, and which bits of their reports."""
+
+    metric: Metric
+    epochs: Sequence[int]
+    masks: CohortMasks
+    first_bit: int
+    width: int
+
+
+def draw_portion(item: tuple[Portion, np.random.SeedSequence]) -> tuple[Index, Index, int]:
+    """Reports of each epoch, how many of them have each bit, and how many are of an old answer."""
+    (metric, epochs, masks, _, width), seed = item
+    rng, words = np.random.default_rng(seed), np.random.Generator(np.random.SFC64(seed.spawn(1)[0]))
+    totals = np.zeros(len(epochs), dtype=np.int64)
+    counts = np.zeros((len(epochs), width), dtype=np.int64)
+    stale = 0
+    for block in _blocks(masks, _block_installs(width, epochs)):
+        answered = answer_from_slots(metric, block.keys, block.installs, epochs, rng)
+        stale += answered.stale
+        totals += (answered.slot != NOWHERE).sum(axis=0)
+        counts += _way(metric)(metric, block, width, answered, words)  # SFC64: the fastest source of words numpy has
+    return totals, counts, stale
+
+
+def _portions(metric: Metric, masks: CohortMasks, epochs: Sequence[int]) -> Iterator[Portion]:
+    """So many blocks each; a portion has only the histories of its own installs."""
+    parts = parts_kept(metric, masks)
+    width = metric.shape.width(masks.cohort) // len(parts)
+    size = _BLOCKS_AT_ONCE * _block_installs(width, epochs)
+    for number, part in enumerate(parts):
+        ends = np.cumsum(part.installs)
+        for start in range(0, int(ends[-1]) if len(ends) else 0, size):
+            stop = min(start + size, int(ends[-1]))
+            first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+            installs = part.installs[first : last + 1].copy()
+            installs[-1] -= ends[last] - stop
+            installs[0] -= start - (ends[first] - part.installs[first])
+            some = CohortMasks(part.cohort, part.keys[first : last + 1], installs, part.where)
+            yield Portion(metric, epochs, some, number * width, width)
+
+
+def _block_installs(width: int, epochs: Sequence[int]) -> int:
+    return max(WORD, CELLS // (width * len(epochs)))
 
 
 def _way(metric: Metric) -> Callable[[Metric, CohortMasks, int, Answered, np.random.Generator], Index]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hubbub.analysis import decode
+from hubbub.analysis.engines.engine import Engine
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.result import Decoding
 from hubbub.client.recorder import is_expired
@@ -40,7 +41,9 @@ START = 1_767_571_200
 ever."""
 
 MOST_BITS = 40_000_000_000
-"""Bits of all reports together that are drawn one by one: some minutes."""
+"""Bits of all reports together that are drawn one by one: some minutes of one process."""
+MOST_BITS_SPREAD = 100 * MOST_BITS
+"""The same for an engine."""
 
 _FEWEST_HISTORIES = 512
 _MOST_WORK = 1 << 27
@@ -93,16 +96,23 @@ class SimulationResult:
 
 
 def simulate_metric(
-    setting: Setting, seed: int, way: str | None = None, progress: Progress = lambda share: None
+    setting: Setting,
+    seed: int,
+    way: str | None = None,
+    progress: Progress = lambda share: None,
+    engine: Engine | None = None,
 ) -> SimulationResult:
-    """Draw, decode, judge. The same seed gives the same people, tally and estimates, whatever other metrics do."""
+    """Draw, decode, judge. The same seed gives the same people, tally and estimates, whatever other metrics do.
+
+    An engine draws single reports, where they must be drawn; the result is the same as without one.
+    """
     epochs = setting.epoch_numbers
     if not epochs:
         name, end = setting.metric.name, setting.metric.expires.isoformat()
         raise Invalid([f"{name}: expires must be after the simulation begins, got {end}; --start sets an earlier day"])
     rng = np.random.default_rng([seed, *setting.metric.name.encode(), *in_words(setting.metric.segment).encode()])
     histories = histories_of(setting, rng)
-    used, sampled = _sample(setting, histories, epochs, rng, way, progress)
+    used, sampled = _sample(setting, histories, epochs, rng, way, progress, engine)
     return judge(setting, used, histories, sampled.tally, sampled.stale)
 
 
@@ -188,24 +198,24 @@ def _sample(
     rng: np.random.Generator,
     way: str | None,
     progress: Progress,
+    engine: Engine | None,
 ) -> tuple[str, Sampled]:
-    ways: dict[str, Callable[..., Sampled]] = {"tallies": exact_tally, "reports": report_tally}
-    if way == "reports":
-        _refuse_too_many(setting, "drawing every report")
-    try:
-        first = way or "tallies"
-        return first, ways[first](setting.metric, histories, epochs, rng, progress)
-    except TooManyHistories as problem:
-        if way == "tallies":
-            raise
-        _refuse_too_many(setting, str(problem))
-        return "reports", report_tally(setting.metric, histories, epochs, rng, progress)
+    why = "drawing every report"
+    if way != "reports":
+        try:
+            return "tallies", exact_tally(setting.metric, histories, epochs, rng, progress)
+        except TooManyHistories as problem:
+            if way == "tallies":
+                raise
+            why = str(problem)
+    _refuse_too_many(setting, why, MOST_BITS if engine is None else MOST_BITS_SPREAD)
+    return "reports", report_tally(setting.metric, histories, epochs, rng, progress, engine)
 
 
-def _refuse_too_many(setting: Setting, why: str) -> None:
+def _refuse_too_many(setting: Setting, why: str, most_bits: int) -> None:
     shape = setting.metric.shape
     widest = max(shape.width(cohort) for cohort in range(shape.num_cohorts))
-    most = MOST_BITS // (widest * setting.epochs)
+    most = most_bits // (widest * setting.epochs)
     if setting.installs > most:
         raise Invalid(
             [

@@ -1,4 +1,4 @@
-"""`hubbub sweep`: a grid of settings, run by several processes, resumed where it stopped."""
+"""`hubbub sweep`: a grid of settings, run by an engine's workers, resumed where it stopped."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
 from hubbub.analysis import progress
+from hubbub.analysis.engines.engine import FORMS, engine_from
 from hubbub.analysis.render.text import text_table
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.simulations.kinds import KINDS, kind_class
@@ -45,7 +47,8 @@ def add_sweep(parser: ArgumentParser) -> None:
     parser.add_argument("--population", default="", help="as `hubbub simulate --help` lists them (default: the kind's)")
     parser.add_argument("--repeats", type=int, default=5, help="simulations of each point (default: 5)")
     parser.add_argument("--seed", type=int, default=1, help="of the first of them (default: 1)")
-    parser.add_argument("--processes", type=int, help="how many work at it (default: one for each core)")
+    parser.add_argument("--processes", type=int, help="the same as --engine local:N")
+    parser.add_argument("--engine", help=f"who works at it: {FORMS} (default: local, one process for each core)")
     parser.add_argument("--out", metavar="FILE.jsonl", help="keep points that are done here; go on from it")
     parser.add_argument("--chart", metavar="FILE", help="draw it: .png, .svg or .html")
     parser.add_argument("--csv", action="store_true", help="a row for each point")
@@ -77,6 +80,8 @@ def _points(arguments: Namespace) -> tuple[list[Point], dict[str, Sequence[float
         value = getattr(arguments, name)
         if value is not None and not 1 <= value <= most:
             raise Invalid([f"--{name.replace('_', '-')} must be in [1, {most}], got {value}"])
+    if arguments.engine and arguments.processes:
+        raise Invalid([f"--processes N is --engine local:N: give one of them, got both, {brief(arguments.engine)}"])
     if arguments.seed < 0:
         raise Invalid([f"--seed must not be negative, got {arguments.seed}"])
     own = kind_class(arguments.kind).shape_axes
@@ -126,10 +131,12 @@ def _run(arguments: Namespace, points: Sequence[Point]) -> list[Figures]:
     found: dict[str, Figures] = {}
     results = Path(arguments.out) if arguments.out else None
     known = 0
-    for point, figures, before in run(points, arguments.processes or os.cpu_count() or 1, results):
-        found[point.key] = figures
-        known += before
-        progress.show(len(found) / len(points), f"{len(found)} of {len(points)} points")
+    named = arguments.engine or f"local:{min(arguments.processes or os.cpu_count() or 1, len(points))}"
+    with closing(engine_from(named)) as engine:
+        for point, figures, before in run(points, engine, results):
+            found[point.key] = figures
+            known += before
+            progress.show(len(found) / len(points), f"{len(found)} of {len(points)} points")
     progress.clear()
     if known:
         print(f"{known} of {len(points)} points were done before, in {arguments.out}", file=sys.stderr)

@@ -1,26 +1,25 @@
 """A grid of settings, each simulated some times: how well it does, what theory says, and the bound nobody beats.
 
-Points are independent, so several processes share them; every point that is done is kept as a line of a file, so that a
-sweep that was interrupted goes on where it was. A point's figures depend on the point alone, never on who computes it.
+Points are independent, so the workers of an engine share them; every point that is done is kept as a line of a file, so
+that a sweep that was interrupted goes on where it was. A point's figures depend on the point alone, never on who
+computes it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from fractions import Fraction
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hubbub.analysis.engines.engine import Engine
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Metric
 from hubbub.simulations.kinds import kind_class
@@ -67,6 +66,7 @@ class Point:
             every="day",
             shape=shape,
             noise=noise,
+            accumulate=shape.accumulations[0],
             why="To compare settings",
             owner="hubbub sweep",
             expires=date(2100, 1, 1),
@@ -127,31 +127,17 @@ Figures = dict[str, Any]
 """A point and its figures, side by side."""
 
 
-def run(points: Sequence[Point], processes: int, results: Path | None) -> Iterator[tuple[Point, Figures, bool]]:
-    """Yields every point with its figures as it becomes known, and whether it was known before."""
+def run(points: Sequence[Point], engine: Engine, results: Path | None) -> Iterator[tuple[Point, Figures, bool]]:
+    """Yields every point with its figures, and whether it was known before: those that were come first."""
     known = _read(results) if results else {}
     for point in points:
         if point.key in known:
             yield point, known[point.key], True
     left = [point for point in dict.fromkeys(points) if point.key not in known]
-    for point, figures in _measured(left, min(processes, len(left))):
+    for point, figures in zip(left, engine.map(measure, left), strict=True):
         if results:
             _append(results, point, figures)
         yield point, figures, False
-
-
-def _measured(points: Sequence[Point], processes: int) -> Iterator[tuple[Point, Figures]]:
-    if processes <= 1:
-        yield from ((point, measure(point)) for point in points)
-        return
-    context = get_context("spawn")
-    with ProcessPoolExecutor(processes, context, initializer=_leave_interrupts_to_the_parent) as pool:
-        waiting = {pool.submit(measure, point): point for point in points}
-        try:
-            for done in as_completed(waiting):
-                yield waiting[done], done.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _read(path: Path) -> dict[str, Figures]:
@@ -181,7 +167,3 @@ def _append(path: Path, point: Point, figures: Figures) -> None:
 def _ends_whole(file: Any) -> bool:
     file.seek(-1, os.SEEK_END)
     return bool(file.read(1) == b"\n")
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
