@@ -73,12 +73,8 @@ def _estimate(plan: Plan, metric: Metric, share: float, rng: np.random.Generator
         case Histogram() as shape:
             people = assign_cohorts(_spread(held, reports, shape.num_buckets), shape.num_cohorts, rng)
             counts = _counts(metric, people.sum(axis=1), ones_of(shape, people), rng)
-            cells = [
-                (c, i)
-                for c in range(shape.num_cohorts)
-                for i in range(shape.buckets_per_report)
-                if shape.bucket(c, i) == 0
-            ]
+            asked_first = range(shape.buckets_per_report)
+            cells = [(c, i) for c in range(shape.num_cohorts) for i in asked_first if shape.bucket(c, i) == 0]
             asked = sum(int(people[c].sum()) for c, _ in cells)
             return float(solved(sum(int(counts[c][i]) for c, i in cells), asked))
         case Set() as shape:

@@ -32,7 +32,8 @@ def add_release(parser: ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n"
         "  hubbub release tallies/dark_theme.json --out figures.html --out figures.json --budget 3,1e-9\n"
-        "  hubbub release tallies/homepage.json --candidates domains.txt --count-noise gaussian:60 --out sites.csv\n"
+        "  hubbub release tallies/homepage.json --candidates domains.txt --count-noise gaussian:60 --out sites.csv "
+        "--ledger sites.ledger --budget 9,1e-9\n"
         "  hubbub release --verify figures.json\n"
         "\n"
         "exit status: 0 done, 1 with --verify: a statement does not follow from the file, 2 wrong use or no budget left"
