@@ -158,9 +158,9 @@ def _metric_words(metric: Metric) -> list[str]:
 def _sent(metric: Definition) -> str:
     q, p = _of_100(metric.noise.q_star), _of_100(metric.noise.p_star)
     if metric.one_hot:
-        others = metric.noise.p_star * (metric.shape.width(0) - 1)
+        width, others = metric.shape.width(0), metric.noise.p_star * (metric.shape.width(0) - 1)
         return (
-            f"One answer out of {metric.shape.width(0)}. In {q} of 100 messages it is the true one; in "
+            f"One {metric.shape.one_of_what} out of {width}. In {q} of 100 messages it is the true one; in "
             f"{_of_100(others)} chance picks another, any of them equally often."
         )
     if metric.weight is not None:

@@ -60,6 +60,7 @@ class Point:
     @property
     def metric(self) -> Metric:
         shape = kind_class(self.kind).example({"bits": self.bits, "cohorts": self.cohorts, "hashes": self.hashes})
+        shape = shape.suited(Fraction(str(self.epsilon)), ())
         noise = shape.best_noise(Fraction(str(self.epsilon)), Fraction(str(self.permanent)))
         return Metric(
             name="swept",
