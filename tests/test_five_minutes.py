@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from hubbub.simulations.server import running_collector
+from tests import forked
 
 ROOT = Path(__file__).resolve().parents[1]
 APP = "org.example.newcomer"
+MODULES = ("hubbub.simulations.demo.command", "hubbub.analysis.commands.plan", "hubbub.collector.serve")
+"""What the commands here import."""
 
 
 class Newcomer:
@@ -32,9 +35,12 @@ class Newcomer:
     def types(self, *words: object, status: int = 0) -> str:
         """Run a command; `hubbub` and `python` are this environment's. What it says must come with this exit status."""
         program, *arguments = (str(word) for word in words)
-        command = [sys.executable, *(["-m", "hubbub.command"] if program == "hubbub" else []), *arguments]
-        done = subprocess.run(command, cwd=self.folder, env=self.environ, capture_output=True, text=True)
-        assert done.returncode == status, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+        if program == "hubbub":
+            done = forked.run(arguments, MODULES, cwd=self.folder, env=self.environ)
+        else:
+            command = [sys.executable, *arguments]
+            done = subprocess.run(command, cwd=self.folder, env=self.environ, capture_output=True, text=True)
+        assert done.returncode == status, f"{program} {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
         return done.stdout if status == 0 else done.stderr
 

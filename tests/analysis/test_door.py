@@ -17,6 +17,9 @@ assert not heavy, heavy
 import hubbub.analysis.decoding, hubbub.analysis.comparison
 from hubbub.analysis import compare, decode
 assert callable(decode) and callable(compare), "a module of the package stands where its function should"
+import hubbub.analysis.commands.decode, hubbub.analysis.commands.plan, hubbub.dashboard.app
+slow = {"scipy.stats", "scipy.optimize", "scipy.signal"} & set(sys.modules)
+assert not slow, f"all would wait for {slow}: write `import scipy` and name the part where it is used"
 """
 
 

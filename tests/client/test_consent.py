@@ -67,7 +67,8 @@ def test_the_most_restrictive_of_all_rules_decides_in_every_combination(tmp_path
 
 def test_a_wrong_mode_is_off_and_the_rule_names_the_value() -> None:
     decided = most_restrictive(decisions({"HUBBUB_MODE": "On"}, "yes"))
-    assert decided == Decision("off", "the environment variable HUBBUB_MODE must be off, local or on, got 'On'")
+    must = "the environment variable HUBBUB_MODE must be off, local or on, got 'On'"
+    assert decided == Decision("off", must, "environment")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_a_client_under_pytest_is_local_and_says_why(install: Install, environme
     client = install.client()
     client.consent(True)
     assert client.mode == "local"
-    why = Decision("local", "this looks like a test run or CI, and HUBBUB_MODE is not 'on'")
+    why = Decision("local", "this looks like a test run or CI, and HUBBUB_MODE is not 'on'", "test_run")
     assert why in client.status().rules
     assert not install.directory.exists()
 

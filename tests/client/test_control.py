@@ -177,3 +177,11 @@ def test_a_state_too_busy_to_be_wiped_stops_this_client_and_is_told(install: Ins
         client.forget()
     assert client.mode == "off"
     assert caplog.messages == ["the state could not be wiped: the state is busy"]
+
+
+def test_the_fingerprint_of_a_status_is_that_of_what_was_agreed_to(install: Install) -> None:
+    client = install.agreed(ASKS)
+    assert client.status().fingerprint == ASKS.fingerprint
+    client.close()
+    other = registry(metric("color", "choice", max_values=3), lifetime=27.5)
+    assert install.client(other).status().fingerprint == ASKS.fingerprint != other.fingerprint

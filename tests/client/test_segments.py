@@ -12,7 +12,7 @@ import pytest
 from hubbub.client import Registry
 from hubbub.client.build_facts import this_build, this_platform
 from hubbub.client.state import FILE
-from tests.client.install import Install
+from tests.client.install import Install, reports_in
 from tests.client.processes import hubbub
 from tests.client.registries import metric, registry
 
@@ -174,6 +174,40 @@ def test_too_many_groups_are_not_asked(install: Install) -> None:
     client.flush()
     assert client.status().groups == 128 * 36
     assert [row[0] for row in rows_of(install, "ledger")] == [first["page"].metric_hash]
+
+
+def test_what_is_sent_differs_by_segment_in_nothing_but_the_hashes(tmp_path, environment, server) -> None:
+    """Two installs with the same chance and the same answers, each in a segment of its own, one of them upgraded: the
+    same bits, groups, moments and lengths. So the laws are equal, too."""
+    messages = []
+    for name, releases in (("one", ("2.0", "2.0", "2.0")), ("two", ("2.1", "2.1", "other"))):
+        before = len(server.bodies)
+        install = Install(tmp_path / name, server)
+        install.agreed(asking(), segments={"release": releases[0]}).close()
+        for value, release in zip((True, False, True), releases, strict=True):
+            client = install.client(asking(), segments={"release": release})
+            client.record("dark_theme", value)
+            client.record("size", 20 if value else 3)
+            client.record("page", f"https://{value}.example")
+            client.flush()
+            client.close()
+            install.asleep(1)
+        install.client(asking(), segments={"release": releases[-1]}).flush()
+        install.close()
+        bodies = server.bodies[before:]
+        reports = reports_in(bodies, asking())
+        messages.append(
+            (
+                [(report.metric.name, report.epoch, report.cohort, report.bits) for report in reports],
+                [len(body) for body in bodies],
+                {dict(report.metric.segment)["release"] for report in reports},
+            )
+        )
+    (ours, our_sizes, our_releases), (theirs, their_sizes, their_releases) = messages
+    assert ours == theirs
+    assert our_sizes == their_sizes
+    assert len(ours) == 9
+    assert (our_releases, their_releases) == ({"2.0"}, {"2.1", "other"})
 
 
 # --- what the person sees ---------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html import unescape
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +21,10 @@ from hubbub.dashboard.settings import Settings
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
-from hubbub.simulations.demo.run import CANDIDATES, PAGES
+from hubbub.simulations.demo.people import CANDIDATES, PAGES
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 
-REGISTRY = Registry.parse(files("hubbub.simulations.demo").joinpath("metrics.toml").read_text(encoding="utf-8"))
+REGISTRY = Registry.load(Path(__file__).with_name("every_kind.toml"))
 FIRST_DAY = 20_760  # 2026-11-03
 INSTALLS = 4000
 TOKEN = "a-token-that-reads"

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient
 from hubbub.dashboard.access import HEADERS
 from hubbub.dashboard.poller import POLLER
 from hubbub.protocol.refusal import STATUS
-from hubbub.simulations.demo.run import CANDIDATES
+from hubbub.simulations.demo.people import CANDIDATES
 from tests.dashboard.kit import (
     EVERY,
     TOKEN,

@@ -21,7 +21,7 @@ from hubbub.protocol.encoding import DITHER_BITS
 from hubbub.protocol.report import Batch, Report
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.wire import pack
-from hubbub.simulations.demo.run import CANDIDATES
+from hubbub.simulations.demo.people import CANDIDATES
 from tests.collector.kit import Collector
 from tests.dashboard.browser import Visit, running_browser, running_dashboard, visit
 from tests.dashboard.kit import REGISTRY, write_samples
@@ -54,8 +54,7 @@ def of_files(samples: Path) -> Iterator[str]:
 
 def start_collector(folder: Path, *flags: str) -> Collector:
     folder.mkdir(exist_ok=True)
-    source = Path(__file__).parents[2] / "simulations" / "hubbub" / "simulations" / "demo" / "metrics.toml"
-    (folder / "metrics.toml").write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "metrics.toml").write_text(REGISTRY.source, encoding="utf-8")
     return Collector(folder, "--sender-rate", "100000", "--sender-burst", "100000", *flags)
 
 

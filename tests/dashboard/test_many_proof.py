@@ -8,7 +8,7 @@ import time
 import pytest
 
 from hubbub.dashboard.decode_jobs import DECODE_JOBS
-from hubbub.simulations.demo.run import CANDIDATES
+from hubbub.simulations.demo.people import CANDIDATES
 from tests.dashboard.kit import text_of, visiting, words, write_samples
 
 VIEWERS = 100

@@ -18,7 +18,7 @@ from hubbub.dashboard.page_cache import PAGE_CACHE
 from hubbub.dashboard.sentences import headline
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Counts, Tally
-from hubbub.simulations.demo.run import CANDIDATES
+from hubbub.simulations.demo.people import CANDIDATES
 from tests.dashboard.kit import REGISTRY, read_again, sample, text_of, visiting, words, write_samples
 
 pytestmark = pytest.mark.anyio

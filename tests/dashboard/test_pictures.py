@@ -16,7 +16,7 @@ from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import ABSENT, DITHER_BITS
 from hubbub.protocol.report import Batch, Report
 from hubbub.protocol.wire import pack
-from hubbub.simulations.demo.run import CANDIDATES, make_crowd
+from hubbub.simulations.demo.people import CANDIDATES, make_crowd
 from hubbub.simulations.server import running_dashboard
 from tests.dashboard.browser import running_browser, visit
 from tests.dashboard.kit import REGISTRY

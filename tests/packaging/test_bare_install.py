@@ -21,7 +21,8 @@ from hubbub.command.table import SUBCOMMANDS
 from tests.packaging.repacked import pack_again
 
 ROOT = Path(__file__).resolve().parents[2]
-REGISTRY = (ROOT / "examples" / "metrics.toml").read_text()
+EXAMPLE = ROOT / "examples" / "metrics.toml"
+REGISTRY = EXAMPLE.read_text()
 FOLDERS = ("client", "collector", "analysis", "simulations")
 
 
@@ -109,14 +110,44 @@ def test_the_label_is_printed_on_a_bare_install(bare, tmp_path):
     assert facts["app"] == "org.example.editor"
 
 
-@pytest.mark.parametrize("name", [name for name, command in SUBCOMMANDS.items() if command.extra is None])
+COLLECTOR = {name for name, command in SUBCOMMANDS.items() if command.module == "hubbub.collector.commands"}
+"""They import what they run when they run."""
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, command in SUBCOMMANDS.items() if command.extra is None or name in COLLECTOR]
+)
 def test_a_command_without_an_extra_explains_itself_on_a_bare_install(bare, name):
     assert f"usage: hubbub {name}" in hubbub(bare, name, "--help").stdout
 
 
-@pytest.mark.parametrize("name", [name for name, command in SUBCOMMANDS.items() if command.extra is not None])
+@pytest.mark.parametrize(
+    "name", [name for name, command in SUBCOMMANDS.items() if command.extra is not None and name not in COLLECTOR]
+)
 def test_a_command_with_an_extra_names_it_on_a_bare_install(bare, name):
     assert f"pip install 'hubbub[{SUBCOMMANDS[name].extra}]'" in hubbub(bare, name, "--help", status=3).stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("collect", "--metrics", str(EXAMPLE)),
+        ("collect", "--check", "--metrics", str(EXAMPLE)),
+        ("backup", "--data", "there", "--out", "here"),
+        ("restore", "here", "--data", "there"),
+        ("repair", "--data", "there", "--out", "here"),
+        ("purge", "list", "--data", "."),
+    ],
+    ids=" ".join,
+)
+def test_a_command_of_the_collector_names_its_extra_when_it_is_run_on_a_bare_install(bare, words):
+    assert "which a bare install leaves out: pip install 'hubbub[collector]'" in hubbub(bare, *words, status=3).stderr
+
+
+def test_tokens_are_made_on_a_bare_install(bare, tmp_path):
+    """And nobody who makes one waits for a server to be loaded."""
+    hubbub(bare, "token", "new", "--data", str(tmp_path), "--name", "gateway")
+    assert "gateway" in hubbub(bare, "token", "list", "--data", str(tmp_path)).stdout
 
 
 def test_a_missing_extra_is_named_in_one_sentence(bare):

@@ -75,6 +75,8 @@ REDEFINED = [
     ("string", {}, {"num_cohorts": "64"}, "num_cohorts 64, before 128"),
     ("mean", {}, {"high": "60", "unit": '"s"'}, "high 60, before 30; unit s, before none"),
     ("mean", {}, {"low": "-0.5"}, "low -1/2, before 0"),
+    ("mean", {}, {"points": "3"}, "points 3, before 2"),
+    ("mean", {"points": "4"}, {}, "points 2, before 4"),
     ("histogram", {}, {"edges": "[0, 1, 10]"}, "edges 0, 1, 10, before 0, 1, 10, 100"),
     ("histogram", {}, {"buckets_per_report": "1"}, "buckets_per_report 1, before 2"),
     ("range", {}, {"branching": "16"}, "branching 16, before 4"),

@@ -62,6 +62,8 @@ SHAPES: dict[str, Shape] = {
     "string that fills its bits": String(num_bits=2, num_hashes=2, num_cohorts=1),
     "parity of a string": String(num_bits=1, num_hashes=1, num_cohorts=4),
     "mean": Mean(low=F(0), high=F(30), absent=F(0)),
+    "mean of 3 points": Mean(low=F(0), high=F(30), absent=F(0), points=3),
+    "mean of 4 points": Mean(low=F(-1), high=F(30), absent=F(0), points=4),
     "histogram of 1": Histogram(edges=(F(0), F(1), F(2), F(3)), buckets_per_report=1),
     "histogram of 2": Histogram(edges=(F(0), F(1), F(2), F(3)), buckets_per_report=2),
     "histogram of all": Histogram(edges=(F(0), F(1), F(2), F(3)), buckets_per_report=3),
@@ -83,7 +85,7 @@ def _claims() -> Iterator[tuple[str, Claim]]:
                 f"{name}, epsilons {one} {permanent}",
                 claim(shape, shape.best_noise(one, permanent), (one, permanent)),
             )
-        for f, p, q in PROBABILITIES:
+        for f, p, q in () if shape.only_categories else PROBABILITIES:
             yield f"{name}, f={f} p={p} q={q}", claim(shape, rappor_noise(f, p, q))
     small = (F(1, 100), F(1, 2))
     yield "choice of 6 as bits", claim(WIDE, WIDE.best_noise(*small), small)

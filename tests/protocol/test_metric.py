@@ -72,6 +72,7 @@ def test_another_metric_beside_it_does_not_change_the_hash() -> None:
         ("mean", "high", "31"),
         ("mean", "absent", "1"),
         ("mean", "unit", '"s"'),
+        ("mean", "points", "3"),
         ("histogram", "edges", "[0, 1, 10, 101]"),
         ("histogram", "buckets_per_report", "1"),
         ("range", "low", "1"),

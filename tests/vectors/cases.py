@@ -6,6 +6,7 @@ from wire import definition, masks_of_weight, num_cohorts, random_bytes, tally, 
 
 EPSILONS = {"epsilon_one_report": "1", "epsilon_permanent": "2"}
 OTHER_EPSILONS = {"epsilon_one_report": "1/2", "epsilon_permanent": "31/10"}
+CLEARER_EPSILONS = {"epsilon_one_report": "2", "epsilon_permanent": "4"}
 RAPPOR = {"prob_f": "1/2", "prob_p": "1/2", "prob_q": "3/4"}
 THIRDS = {"prob_f": "1/3", "prob_p": "1/7", "prob_q": "2/3"}  # none is a multiple of 2^-24
 
@@ -40,6 +41,14 @@ CASES = [
     ("string_many_cohorts", "string", "day", {"num_bits": 9, "num_hashes": 3, "num_cohorts": 512}, OTHER_EPSILONS),
     ("mean", "mean", "day", {**NUMBERS, "absent": "0"}, EPSILONS),
     ("mean_of_thirds", "mean", "day", {"low": "-1/3", "high": "7/5", "absent": "2/3", "unit": ""}, OTHER_EPSILONS),
+    ("mean_of_three_points", "mean", "week", {**NUMBERS, "absent": "0", "points": 3}, CLEARER_EPSILONS),
+    (
+        "mean_of_eight_points",
+        "mean",
+        "week",
+        {"low": "-1/3", "high": "7/5", "absent": "2/3", "unit": "", "points": 8},
+        CLEARER_EPSILONS,
+    ),
     ("histogram", "histogram", "week", BUCKETS, EPSILONS),
     ("histogram_one_bit", "histogram", "week", {**BUCKETS, "buckets_per_report": 1}, EPSILONS),
     ("histogram_all", "histogram", "week", {**BUCKETS, "buckets_per_report": 4}, EPSILONS),
@@ -88,6 +97,8 @@ VALUES = {
     "string_many_cohorts": [{"text": "example.org"}],
     "mean": [{"number": n} for n in ("0", "30", "15", "29999/1000", "1/1000000", "-1", "31")] + [None],
     "mean_of_thirds": [{"number": n} for n in ("-1/3", "0", "8/15", "7/5")] + [None],
+    "mean_of_three_points": [{"number": n} for n in ("0", "30", "15", "37/2", "29999/1000", "-1", "31")] + [None],
+    "mean_of_eight_points": [{"number": n} for n in ("-1/3", "0", "8/15", "7/5")] + [None],
     "histogram_one_bit": [{"number": n} for n in ("0", "1", "99/10", "10", "100", "-6", "1000")] + [None],
     "histogram": [{"number": n} for n in ("-5", "-1/2", "0", "1/2", "10", "100", "101")] + [None],
     "histogram_all": [{"number": n} for n in ("0", "1", "2")] + [None],

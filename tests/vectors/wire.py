@@ -101,7 +101,7 @@ def noise(kind, every, shape, given):
         found = subsets(d, e_to(e1), noise(kind, "week", shape, dict.fromkeys(given, given["epsilon_one_report"])))
         if found:
             return found, bits_channel(Fraction(1), Fraction(0))
-    if kind == "choice" and d < 3 * e_to(e1) + 2:
+    if (kind == "choice" and d < 3 * e_to(e1) + 2) or (kind == "mean" and d > 1):
         return kary_noise(d, e_to(e1), e_to(einf))
     h = shape["num_hashes"] if kind == "string" and shape["num_bits"] > 1 else d if kind == "set" else 1
     a0 = up(1 / (1 + e_to(einf / h)))
@@ -234,6 +234,8 @@ def width(kind, shape, cohort):
         return shape["buckets_per_report"]
     if kind == "set":
         return shape["items_per_report"]
+    if kind == "mean" and "points" in shape:
+        return shape["points"]
     return shape["branching"] ** (cohort + 1) if kind == "range" else 1
 
 
@@ -277,7 +279,8 @@ def mask(metric, value, cohort, dither):
 def number_mask(kind, shape, x, cohort, dither, low, high):
     share = (x - low) / (high - low)
     if kind == "mean":
-        return int(share + Fraction(dither, 2**64) >= 1)
+        point = int((share * (shape.get("points", 2) - 1) + Fraction(dither, 2**64)) // 1)
+        return 2**point if "points" in shape else point
     if kind == "range":
         leaf = min(share * shape["num_leaves"] // 1, shape["num_leaves"] - 1)
         return 2 ** int(leaf // shape["branching"] ** (levels(shape) - 1 - cohort))

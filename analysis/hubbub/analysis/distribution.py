@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 
 from hubbub.analysis.arrays import Array, Index
 from hubbub.analysis.estimation.intervals import Ratios, critical, score_ratios
@@ -72,7 +72,7 @@ class Distribution:
 
     def _rising(self) -> Array:
         """The nearest distribution function that rises, at the upper edge of each leaf."""
-        return np.asarray(isotonic_regression(np.cumsum(np.nan_to_num(self.leaves))).x)
+        return np.asarray(scipy.optimize.isotonic_regression(np.cumsum(np.nan_to_num(self.leaves))).x)
 
     def best_guess_cdf(self) -> Array:
         """The best guess of the share of answers below each edge: it rises from 0 to 1."""

@@ -17,6 +17,7 @@ from hubbub.dashboard.snapshot import Snapshot, Terms
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.label import unprotected_of, words_of
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.tally import undivided
 
 DOWNLOADS = {
     "csv": "CSV, for a spreadsheet",
@@ -105,7 +106,7 @@ def _cohorts(decoding: Decoding, snapshot: Snapshot) -> list[Fact]:
     sizes = np.array(
         [
             sum(counts.num_reports[cohort] for counts in tally.epochs.values())
-            for tally in snapshot.tallies.get(decoding.metric, ())
+            for tally in undivided(snapshot.tallies.get(decoding.metric, ()))
             for cohort in range(tally.metric.shape.num_cohorts)
         ]
     )

@@ -10,6 +10,7 @@ from hubbub.dashboard.decode_jobs import Decoded, DecodeJobs
 from hubbub.dashboard.query import MOST_EPOCHS, View, decode_job
 from hubbub.dashboard.snapshot import Snapshot
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.segments import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class MetricInputs:
     pair: tuple[str, str] | None
     before: Decoded | None
     after: Decoded | None
+    segments: list[tuple[str, Decoded | None]]
+    """Each value of the key that was chosen, by itself, if there is more than one."""
     candidates: CandidateList | None
     problem: str
     """What is wrong with a list that was uploaded just now."""
@@ -46,7 +49,17 @@ class MetricInputs:
     @property
     def _wanted(self) -> list[Decoded | None]:
         pair = (self.before, self.after) if self.pair else ()
-        return [self.whole, *(decoded for _, decoded in self.series), *pair]
+        return [self.whole, *(decoded for _, decoded in [*self.series, *self.segments]), *pair]
+
+
+def side_by_side(snapshot: Snapshot, name: str, view: View) -> dict[str, Segment]:
+    """The segments that stand beside each other: each value of the key chosen, of the installs that are looked at.
+    None where there would be only one."""
+    if view.by is None or view.by in dict(view.only):
+        return {}
+    apart = {value: (*view.only, (view.by, value)) for value in snapshot.segments(name)[view.by]}
+    found = {value: only for value, only in apart.items() if snapshot.select(name, view.epoch, only)}
+    return found if len(found) > 1 else {}
 
 
 async def gather(
@@ -64,12 +77,17 @@ async def gather(
     pair = (view.before or epochs[-2], view.after or epochs[-1]) if len(epochs) > 1 else None
     recent = epochs[-MOST_EPOCHS:] if len(epochs) > 1 else []
     of_epoch = {
-        epoch: decode_job(snapshot, name, epoch, view.options, candidates) for epoch in {*recent, *(pair or ())}
+        epoch: decode_job(snapshot, name, epoch, view.options, candidates, view.only)
+        for epoch in {*recent, *(pair or ())}
     }
-    of_whole = decode_job(snapshot, name, view.epoch, view.options, candidates)
+    of_whole = decode_job(snapshot, name, view.epoch, view.options, candidates, view.only)
+    of_segment = {
+        value: decode_job(snapshot, name, view.epoch, view.options, candidates, only)
+        for value, only in side_by_side(snapshot, name, view).items()
+    }
     if epochs:
         in_order = [*(of_epoch[epoch] for epoch in pair or ()), *(of_epoch[epoch] for epoch in reversed(recent))]
-        await jobs.wait([of_whole, *in_order], patience)
+        await jobs.wait([of_whole, *of_segment.values(), *in_order], patience)
     whole = jobs.get(of_whole) if epochs else None
     decoding = whole.decoding if whole else None
     if view.series is not None and decoding is not None and view.series not in decoding.values:
@@ -84,6 +102,7 @@ async def gather(
         pair=pair,
         before=jobs.get(of_epoch[pair[0]]) if pair else None,
         after=jobs.get(of_epoch[pair[1]]) if pair else None,
+        segments=[(value, jobs.get(job)) for value, job in of_segment.items()],
         candidates=candidates,
         problem=problem,
     )

@@ -3,6 +3,7 @@ can be chosen; what to look for; over time; between two epochs; what stands besi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,11 +15,13 @@ from hubbub.dashboard import aside_view, tables
 from hubbub.dashboard.aside_view import Download, Privacy
 from hubbub.dashboard.figures import Figure, decoding_figure
 from hubbub.dashboard.metric_inputs import MetricInputs
-from hubbub.dashboard.query import CONFIDENCES, Select
+from hubbub.dashboard.query import CONFIDENCES, ONLY, Select
 from hubbub.dashboard.row_choice import table_rows
+from hubbub.dashboard.segments_view import SegmentsView, segments_view
 from hubbub.dashboard.sentences import Fact, epochs_in_words, headline, several, withheld_in_words
 from hubbub.dashboard.series_view import ComparisonView, SeriesView, comparison_view, series_view
 from hubbub.dashboard.tables import Table
+from hubbub.protocol.segments import in_words
 
 ESTIMANDS_IN_WORDS = {"reporting": "installs that reported", "population": "the population behind"}
 
@@ -73,6 +76,7 @@ class MetricView:
     candidates: CandidatesView | None
     result: ResultView
     options: OptionsView
+    segments: SegmentsView | None
     series: SeriesView | None
     comparison: ComparisonView
     downloads: tuple[Download, ...]
@@ -94,6 +98,7 @@ def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
         candidates=_candidates(inputs, public=public) if definition.shape.open_list else None,
         result=_result(inputs, figure, definition.every),
         options=_options(inputs),
+        segments=segments_view(inputs),
         series=series_view(inputs) if has_series else None,
         comparison=comparison_view(inputs),
         downloads=aside_view.downloads(inputs.name, inputs.view, is_drawable=figure is not None)
@@ -115,12 +120,13 @@ def _result(inputs: MetricInputs, figure: Figure | None, every: str) -> ResultVi
     decoding = inputs.whole.decoding
     chosen = [inputs.view.epoch] if inputs.view.epoch else inputs.epochs
     older = "" if inputs.whole.fresh else " Newer counts are being decoded."
+    whom = f"Only {in_words(inputs.view.only)}: " if inputs.view.only else ""
     rows = table_rows(decoding)
     table, cells, num_cells = _tables(decoding, rows)
     return ResultView(
         state="found",
         lead=headline(decoding).sentence,
-        note=f"{several(decoding.num_reports, 'report')}; {epochs_in_words(chosen, every)}.{older}",
+        note=f"{whom}{several(decoding.num_reports, 'report')}; {epochs_in_words(chosen, every)}.{older}",
         figure=figure,
         table=table,
         cells=cells,
@@ -159,6 +165,14 @@ def _candidates(inputs: MetricInputs, *, public: bool) -> CandidatesView:
     )
 
 
+def _pickers(inputs: MetricInputs) -> Iterator[Select]:
+    """For each key of segments, which installs to look at."""
+    chosen = dict(inputs.view.only)
+    for key, values in inputs.snapshot.segments(inputs.name).items():
+        choices = (("", "all"), *((value, value) for value in values))
+        yield Select(f"{ONLY}{key}", key.capitalize(), choices, chosen.get(key, ""))
+
+
 def _options(inputs: MetricInputs) -> OptionsView:
     view = inputs.view
     epochs = (("", "all together"), *((epoch, epoch) for epoch in reversed(inputs.epochs)))
@@ -167,6 +181,7 @@ def _options(inputs: MetricInputs) -> OptionsView:
     corrections = tuple((name, name.title()) for name in CORRECTIONS)
     return OptionsView(
         fields=(
+            *_pickers(inputs),
             Select("epoch", "Epoch", epochs, view.epoch or ""),
             Select("confidence", "Confidence", confidences, view.confidence),
             Select("estimand", "Speak of", estimands, view.estimand),

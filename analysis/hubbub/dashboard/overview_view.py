@@ -12,12 +12,13 @@ from hubbub.analysis.render.text import percent
 from hubbub.analysis.result import NUMBER, Decoding
 from hubbub.dashboard import tables
 from hubbub.dashboard.decode_jobs import Decoded
-from hubbub.dashboard.figures import Drawing, Scale, draw
+from hubbub.dashboard.figures import Scale
 from hubbub.dashboard.health import Health
+from hubbub.dashboard.installs_view import InstallsView, installs_view
+from hubbub.dashboard.lines import Line, line
 from hubbub.dashboard.row_choice import card_rows
 from hubbub.dashboard.sentences import (
     Fact,
-    cell,
     headline,
     periods_in_words,
     several,
@@ -29,16 +30,6 @@ from hubbub.dashboard.snapshot import Snapshot
 from hubbub.dashboard.tables import Table
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.metric import Definition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One value on a card. `unsure`: below the noise floor."""
-
-    name: str
-    drawing: Drawing
-    estimate: str
-    unsure: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +62,7 @@ class CollectorView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewView:
     summary: str
+    installs: InstallsView | None
     cards: tuple[Card, ...]
     collector: CollectorView | None
     pending: bool
@@ -81,6 +73,7 @@ def overview_view(snapshot: Snapshot, known: Mapping[str, Decoded | None], healt
     names = snapshot.names
     return OverviewView(
         summary=_summary(snapshot),
+        installs=installs_view(snapshot),
         cards=tuple(_card(snapshot, name, known.get(name)) for name in names),
         collector=None if health is None else _collector(health),
         pending=any(
@@ -149,18 +142,7 @@ def _lines(decoding: Decoding, definition: Definition) -> tuple[tuple[Line, ...]
         return (), ()
     scale = _scale(decoding, definition, rows)
     is_number = decoding.roles[rows[0]] == NUMBER
-    lines = []
-    for i in rows:
-        estimate, low, high = float(decoding.estimate[i]), float(decoding.low[i]), float(decoding.high[i])
-        detected = bool(decoding.detected[i])
-        lines.append(
-            Line(
-                name=value_label(decoding.values[i], decoding.roles[i]),
-                drawing=draw(scale, estimate, low, high, is_point=is_number, certain=detected),
-                estimate=f"{estimate:,.3g}" if is_number else cell(decoding, i, estimate),
-                unsure=not is_number and not detected,
-            )
-        )
+    lines = [line(decoding, i, value_label(decoding.values[i], decoding.roles[i]), scale) for i in rows]
     ends = [with_unit(decoding, f"{end:g}") for end in (scale.low, scale.high)] if is_number else ["0 %", "100 %"]
     return tuple(lines), tuple(ends)
 

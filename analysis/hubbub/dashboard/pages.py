@@ -29,6 +29,7 @@ class PageFrame:
 
     app: str
     place: str
+    privacy: str
     state: str
     words: str
     read_at: float | None
@@ -60,6 +61,7 @@ def page_frame(request: web.Request) -> PageFrame:
         words = _trouble(poller.trouble, settings.url is not None, poller.snapshot is not None)
     return PageFrame(
         app=poller.snapshot.app if poller.snapshot and not closed else "",
+        privacy=f"{settings.url}/privacy" if settings.url and not settings.public else "",
         place="" if settings.public else _place(settings.url, settings.source),  # its visitors need not know
         state="closed" if closed else state,
         words="" if closed else words,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -14,8 +14,12 @@ from hubbub.dashboard.candidates import CandidateList
 from hubbub.dashboard.decode_jobs import DecodeJob
 from hubbub.dashboard.snapshot import Snapshot
 from hubbub.protocol.invalid import Invalid, brief
+from hubbub.protocol.segments import Segment
 
 CONFIDENCES = ("0.9", "0.95", "0.99")
+ONLY = "only."
+"""In an address, before the key of a segment: no key of an app is taken for one of ours."""
+
 MOST_EPOCHS = 30
 """The longest time series: its epochs are decoded one by one."""
 
@@ -42,12 +46,20 @@ class View:
     series: str | None = None
     before: str | None = None
     after: str | None = None
+    only: Segment = ()
+    """The installs that are looked at; empty: all."""
+    by: str | None = None
+    """The key whose values stand side by side."""
+    one: str | None = None
+    other: str | None = None
+    """Two of these values, to be compared."""
 
     @classmethod
-    def of(cls, query: Mapping[str, str], epochs: list[str]) -> View:
+    def of(cls, query: Mapping[str, str], epochs: list[str], segments: Mapping[str, Sequence[str]]) -> View:
         """Raises `Invalid` with field, rule and value."""
         chosen = {key: value for key, value in query.items() if value}
-        allowed = {
+        by = chosen.get("by") or next((key for key, values in segments.items() if len(values) > 1), "")
+        allowed: dict[str, Sequence[str]] = {
             "epoch": epochs,
             "confidence": CONFIDENCES,
             "estimand": ESTIMANDS,
@@ -55,6 +67,10 @@ class View:
             "exclude_absent": ("yes",),
             "before": epochs,
             "after": epochs,
+            "by": tuple(segments),
+            "one": segments.get(by, ()),
+            "other": segments.get(by, ()),
+            **{f"{ONLY}{key}": values for key, values in segments.items()},
         }
         for key, value in chosen.items():
             if key == "series":
@@ -65,8 +81,9 @@ class View:
                 known = ", ".join(allowed[key][-8:]) or "nothing, for nothing was counted"
                 raise Invalid([f"{key} must be one of {known}, got {brief(value)}"])
         exclude_absent = chosen.pop("exclude_absent", "") == "yes"
-        checked: dict[str, Any] = dict(chosen)
-        return cls(exclude_absent=exclude_absent, **checked)
+        only = tuple((key, chosen.pop(f"{ONLY}{key}")) for key in segments if f"{ONLY}{key}" in chosen)
+        checked: dict[str, Any] = {**chosen, "by": by or None}
+        return cls(exclude_absent=exclude_absent, only=only, **checked)
 
     @property
     def options(self) -> Options:
@@ -81,6 +98,7 @@ class View:
     def kept(self) -> dict[str, str]:
         """What a form carries along, because it does not offer it itself."""
         kept = {"confidence": self.confidence, "estimand": self.estimand, "correction": self.correction}
+        kept |= {f"{ONLY}{key}": value for key, value in self.only} | ({"by": self.by} if self.by else {})
         return kept | {"exclude_absent": "yes"} if self.exclude_absent else kept
 
     def query(self) -> str:
@@ -91,13 +109,19 @@ class View:
             for name in ("epoch", "confidence", "estimand", "correction")
             if getattr(self, name) != getattr(plain, name)
         }
+        chosen |= {f"{ONLY}{key}": value for key, value in self.only}
         if self.exclude_absent:
             chosen["exclude_absent"] = "yes"
         return f"?{urlencode(chosen)}" if chosen else ""
 
 
 def decode_job(
-    snapshot: Snapshot, name: str, epoch: str | None, options: Options, candidates: CandidateList | None
+    snapshot: Snapshot,
+    name: str,
+    epoch: str | None,
+    options: Options,
+    candidates: CandidateList | None,
+    only: Segment = (),
 ) -> DecodeJob:
     """A decoding exactly as `hubbub decode` makes it of the same tallies, candidates and options."""
     needs_list = any(definition.shape.open_list for definition in snapshot.definitions(name))
@@ -105,10 +129,10 @@ def decode_job(
 
     def work() -> Decoding:
         return decode(
-            snapshot.select(name, epoch),
+            snapshot.select(name, epoch, only),
             None if listed is None else listed.texts,
             options,
         )
 
-    question = name, epoch, options, b"" if listed is None else listed.digest
-    return DecodeJob(question, snapshot.fingerprint(name, epoch), work)
+    question = name, epoch, options, only, b"" if listed is None else listed.digest
+    return DecodeJob(question, snapshot.fingerprint(name, epoch, only), work)

@@ -29,11 +29,17 @@ class Readers:
 
 
 def readers(definition: Definition, terms: Terms | None, snapshot: Snapshot) -> Readers:
-    """Of the counts of this definition, each epoch beside as many installs as reported in it."""
+    """Of the counts of this definition, each epoch beside as many installs as reported in it; in its smallest segment,
+    where it is counted by segments: figures of that hide an install among no others."""
     tallies = snapshot.tallies.get(definition.name, ())
-    counted = [tally for tally in tallies if tally.metric.metric_hash == definition.metric_hash]
-    reports = [sum(counts.num_reports) for tally in counted for counts in tally.epochs.values()]
-    installs = sorted(_rounded_down(number) for number in reports if number > 0)
+    counted = [tally for tally in tallies if tally.metric.undivided.metric_hash == definition.metric_hash]
+    fewest: dict[int, int] = {}
+    for tally in counted:
+        for epoch, counts in tally.epochs.items():
+            reports = sum(counts.num_reports)
+            if reports:
+                fewest[epoch] = min(reports, fewest.get(epoch, reports))
+    installs = sorted(map(_rounded_down, fewest.values()))
     if not installs:
         return Readers(why_not="No statement: no report has been counted yet.")
     delta = min(DELTA, 0.1 / installs[-1])  # a chance of one install in all of them would be no promise
@@ -46,10 +52,11 @@ def readers(definition: Definition, terms: Terms | None, snapshot: Snapshot) -> 
     period = PERIODS[definition.every]
     one_answer, life = _epsilons(definition, terms, bound, len(installs))
     changes = "" if bound.holds_for == ANY_HISTORIES else "; that an answer changed may show"
+    where = " in the smallest segment" if any(tally.metric.segment for tally in counted) else ""
     some = f"{installs[0]:,}" if installs[0] == installs[-1] else f"{installs[0]:,} to {installs[-1]:,}"
     conditions = [
-        f"Counted on: {several(len(installs), period)} of {some} installs, as many as reported, rounded down; the "
-        f"figures of a {period} published once, when no more reports arrive; but for a chance of {delta:g}.",
+        f"Counted on: {several(len(installs), period)} of {some} installs, as many as reported{where}, rounded "
+        f"down; the figures of a {period} published once, when no more reports arrive; but for a chance of {delta:g}.",
         "Broken if the collector shows anybody single messages or counts by group. That an install took part is not "
         "hidden.",
     ]

@@ -98,7 +98,7 @@ async def _metric(request: web.Request, problem: str = "") -> web.StreamResponse
     name = request.match_info["name"]
     if name not in snapshot.names:
         raise web.HTTPNotFound
-    view = View.of(request.query, snapshot.epochs(name))
+    view = View.of(request.query, snapshot.epochs(name), snapshot.segments(name))
     candidates, decode_jobs = request.app[CANDIDATES].of(name), request.app[DECODE_JOBS]
     inputs = await gather(snapshot, name, view, candidates, decode_jobs, patience=PATIENCE, problem=problem)
 
@@ -116,8 +116,8 @@ async def download(request: web.Request) -> web.StreamResponse:
     name, (stem, _, kind) = request.match_info["name"], request.match_info["file"].partition(".")
     if snapshot is None or name not in snapshot.tallies or stem != name or kind not in TYPES:
         raise web.HTTPNotFound
-    view = View.of(request.query, snapshot.epochs(name))
-    job = decode_job(snapshot, name, view.epoch, view.options, request.app[CANDIDATES].of(name))
+    view = View.of(request.query, snapshot.epochs(name), snapshot.segments(name))
+    job = decode_job(snapshot, name, view.epoch, view.options, request.app[CANDIDATES].of(name), view.only)
     decode_jobs = request.app[DECODE_JOBS]
     while (decoded := decode_jobs.get(job)) is None or not decoded.fresh:
         await decode_jobs.wait([job], BEAT)

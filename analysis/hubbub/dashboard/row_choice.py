@@ -21,7 +21,7 @@ def table_rows(decoding: Decoding) -> list[int]:
 
 def card_rows(decoding: Decoding) -> list[int]:
     """For the overview: a few rows that could be estimated."""
-    numbers = [i for i, role in enumerate(decoding.roles) if role == NUMBER]
+    numbers = [i for i, role in enumerate(decoding.roles) if role == NUMBER and decoding.values[i] != "sum"]
     if numbers:
         chosen = [i for i in numbers if len(numbers) == 1 or decoding.values[i] in CARD_QUANTILES]
         return [i for i in chosen if np.isfinite(decoding.estimate[i])]

@@ -11,6 +11,7 @@ from typing import Any
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.segments import Segment, segment_order
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import Answer, Withheld, withheld_from_data
 
@@ -47,8 +48,8 @@ class Snapshot:
         return sum(tally.num_reports for tallies in self.tallies.values() for tally in tallies)
 
     def definitions(self, name: str) -> tuple[Definition, ...]:
-        """The definitions of a metric, the one still asked last."""
-        found = {tally.metric.metric_hash: tally.metric for tally in self.tallies.get(name, ())}
+        """The definitions of a metric, whatever their segments, the one still asked last."""
+        found = {tally.metric.undivided.metric_hash: tally.metric.undivided for tally in self.tallies.get(name, ())}
         for terms in self.terms.values():
             if terms.definition.name == name:
                 found.pop(terms.definition.metric_hash, None)
@@ -68,19 +69,30 @@ class Snapshot:
         found = {(epoch, tally.metric.every) for tally in self.tallies.get(name, ()) for epoch in tally.epochs}
         return list(dict.fromkeys(epoch_text(every, epoch) for epoch, every in sorted(found)))
 
-    def fingerprint(self, name: str, epoch: str | None = None) -> bytes:
+    def segments(self, name: str) -> dict[str, list[str]]:
+        """The keys by which a metric was counted apart, and the values of each, in their order."""
+        found: dict[str, set[str]] = {}
+        for tally in self.tallies.get(name, ()):
+            for key, value in tally.metric.segment:
+                found.setdefault(key, set()).add(value)
+        return {key: sorted(found[key], key=segment_order) for key in sorted(found)}
+
+    def fingerprint(self, name: str, epoch: str | None = None, only: Segment = ()) -> bytes:
         """Of exactly the counts that `select` gives."""
         digest = hashlib.blake2b(digest_size=16)
-        for tally in self.tallies.get(name, ()):
+        for tally in self._within(name, only):
             digest.update(tally.metric.metric_hash.encode())
             for number in _chosen(tally, epoch):
                 digest.update(self.fingerprints[tally.metric.metric_hash, number])
         return digest.digest()
 
-    def select(self, name: str, epoch: str | None = None) -> tuple[Tally, ...]:
-        """The tallies of a metric, of all its epochs or of one."""
+    def _within(self, name: str, only: Segment) -> list[Tally]:
+        return [tally for tally in self.tallies.get(name, ()) if set(only) <= set(tally.metric.segment)]
+
+    def select(self, name: str, epoch: str | None = None, only: Segment = ()) -> tuple[Tally, ...]:
+        """The tallies of a metric, of all its epochs or of one, of all installs or of those of a segment."""
         found = []
-        for tally in self.tallies.get(name, ()):
+        for tally in self._within(name, only):
             chosen = _chosen(tally, epoch)
             if len(chosen) == len(tally.epochs):
                 found.append(tally)

@@ -5,13 +5,16 @@ The cells are those of `hubbub decode`; they are text, whatever a value may look
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from hubbub.analysis.comparison import Comparison
 from hubbub.analysis.render.text import cells, comparison_cells, comparison_header
-from hubbub.analysis.result import ANSWER, NUMBER, Decoding
+from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Role
 from hubbub.dashboard.health import WHY_REFUSED, Health
+from hubbub.dashboard.row_choice import table_rows
 from hubbub.dashboard.sentences import cell, value_label, verdict_in_words
 
 
@@ -91,6 +94,33 @@ def by_epoch(decodings: Sequence[Decoding], value: str, role: str) -> Table:
         rows.append(Row(name=decoding.epochs[0], cells=(estimate, f"{low} to {high}", f"{decoding.num_reports:,}")))
     columns = (Column("epoch"), *(Column(name, "number") for name in ("estimate", "interval", "reports")))
     return Table(caption=f"{value_label(value, role)}, epoch by epoch", columns=columns, rows=tuple(rows))
+
+
+def by_segment(decodings: Mapping[str, Decoding], key: str) -> Table:
+    """A row for each value, a column for each segment."""
+    shown = dict.fromkeys(
+        (decoding.values[i], decoding.roles[i]) for decoding in decodings.values() for i in table_rows(decoding)
+    )
+    rows = []
+    for value, role in shown:
+        figures = [_figure_of(decoding, value, role) for decoding in decodings.values()]
+        rows.append(_row(value, role, [words for words, _ in figures], unsure=all(unsure for _, unsure in figures)))
+    rows.append(Row(name="reports", cells=tuple(f"{d.num_reports:,}" for d in decodings.values()), set_apart=True))
+    columns = (Column("value"), *(Column(value, "number") for value in decodings))
+    return Table(caption=f"By {key}", columns=columns, rows=tuple(rows), css="by-segment")
+
+
+def _figure_of(decoding: Decoding, value: str, role: Role) -> tuple[str, bool]:
+    """A cell, and whether noise is all there may be."""
+    try:
+        i = decoding.index(value, role)
+    except KeyError:
+        return "", True
+    if not np.isfinite(decoding.std_error[i]):
+        return "unknown", True
+    unsure = not np.isnan(decoding.p_adjusted[i]) and not decoding.detected[i]
+    low, high = (cell(decoding, i, x) for x in (decoding.low[i], decoding.high[i]))
+    return f"{cell(decoding, i, decoding.estimate[i])} ({low} to {high})", unsure
 
 
 def refusals(health: Health) -> Table:

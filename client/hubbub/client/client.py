@@ -21,7 +21,16 @@ from typing import Any, Self
 from hubbub.client import control, timers, tls
 from hubbub.client.build_facts import this_build
 from hubbub.client.chance import Chance
-from hubbub.client.consent import Decision, Mode, is_test_run, most_restrictive, sent_for_a_test, wrong_endpoint
+from hubbub.client.consent import (
+    ASK,
+    Decision,
+    Mode,
+    Reason,
+    is_test_run,
+    most_restrictive,
+    sent_for_a_test,
+    wrong_endpoint,
+)
 from hubbub.client.control import Pending, Status
 from hubbub.client.facts import Lost
 from hubbub.client.recorder import Withdrawn, is_expired
@@ -172,6 +181,22 @@ class Client:
         self._decide()
         self._begin()
 
+    def ask(self, prompt: Callable[[str], str] | None = None) -> bool | None:
+        """Ask on a terminal, if somebody should be asked, and keep the answer: what is asked in short, then yes or no.
+        None if nobody was asked, or nobody answered. `prompt` shows a text and returns what was typed, like `input`;
+        without one nobody is asked unless a person sits at a terminal."""
+        if not self.should_ask or (prompt is None and not (sys.stdin.isatty() and sys.stdout.isatty())):
+            return None
+        from hubbub.protocol.label import short
+
+        try:
+            typed = (prompt or input)(f"{short(self.registry)}\n\nMay it? [y/N] ")
+        except EOFError:
+            return None
+        agreed = typed.strip().lower() in ("y", "yes")
+        self.consent(agreed)
+        return agreed
+
     def status(self) -> Status:
         """Mode and reason as they are now, counts, what waits, what is spent. Changes nothing."""
         rules, readable = self._rules, True
@@ -184,7 +209,7 @@ class Client:
         test = "the app gave the client a clock or chance of its own" if self._is_test else ""
         test = test or sent_for_a_test(self.endpoint, self.registry)
         with suppress(Busy, Unusable):
-            return control.describe(*known, readable=readable).replace(test=test)
+            return control.describe(*known, readable=readable, asked=self.registry).replace(test=test)
         return control.describe(*known, readable=False).replace(test=test)
 
     def preview(self) -> list[Pending]:
@@ -254,6 +279,22 @@ class Client:
         """`off`, `local` or `on`; `status().rule` says why."""
         return self._decision.mode
 
+    @property
+    def reason(self) -> Reason:
+        """Why the mode is what it is, as a word that programs may rely on: `agreed`, `not_asked`, `asks_more`, ..."""
+        return self._decision.reason
+
+    @property
+    def should_ask(self) -> bool:
+        """Whether the app should ask the person now: nobody has yet, or it asks more than was agreed to; and nothing
+        else forbids to send, so that a yes would count."""
+        first, *others = self._rules
+        return (
+            first.reason in ASK
+            and all(rule.mode == "on" for rule in others)
+            and wrong_endpoint(self.endpoint, self.registry) is None
+        )
+
     # -- recording and sending
 
     def _record(self, metric: Metric, value: Any, now: float) -> None:
@@ -320,12 +361,12 @@ class Client:
     def _decide(self) -> None:
         self._undecided = False
         if self._placeless:
-            return self._switch_off(self._placeless)
+            return self._switch_off(self._placeless, "no_place")
         try:
             self._rules = self._current_rules(leaving=not self._test_run)
         except Busy:
             self._undecided = True  # until the timer's next step, or the next flush
-            return self._switch_off("the state is busy just now")
+            return self._switch_off("the state is busy just now", "busy")
         except (Unusable, OSError) as error:
             return self._give_up(str(error))
         self._decision = most_restrictive(self._rules)
@@ -339,8 +380,8 @@ class Client:
         self._switch_off(why)
         self._say_once(why)
 
-    def _switch_off(self, why: str) -> None:
-        self._decision = Decision("off", why)
+    def _switch_off(self, why: str, reason: Reason = "unusable") -> None:
+        self._decision = Decision("off", why, reason)
         self._rules = (self._decision,)
 
     @contextmanager

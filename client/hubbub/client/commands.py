@@ -17,7 +17,7 @@ from hubbub.client import control
 from hubbub.client.consent import Decision, is_test_run, most_restrictive
 from hubbub.client.control import Pending, Status
 from hubbub.client.state import Busy, State, Unusable
-from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, state_directory
+from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, known_apps, state_directory
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import in_fours, words
 from hubbub.protocol.names import APP, is_app
@@ -25,11 +25,17 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import in_words as segment_in_words
 
 
-def _add_state(parser: ArgumentParser, example: str) -> None:
+def _add_state(parser: ArgumentParser, example: str, every: str = "") -> None:
+    """Which app. `every` is what --all means, where all of this machine may be meant."""
     parser.epilog = f"example:\n  {example}"
-    which = parser.add_mutually_exclusive_group(required=True)
+    which = parser.add_mutually_exclusive_group(required=every != _STATUS)
     which.add_argument("--app", metavar="NAME", help="the app, as its metrics.toml calls it")
     which.add_argument("--state", metavar="DIR", help="the app's state directory, where it is not the usual one")
+    if every:
+        which.add_argument("--all", action="store_true", help=every)
+
+
+_STATUS = "every app of this machine (default)"
 
 
 def add_json(parser: ArgumentParser) -> None:
@@ -50,12 +56,14 @@ def _app(arguments: Namespace, registry: Registry | None) -> str:
 
 
 def add_status(parser: ArgumentParser) -> None:
-    _add_state(parser, "hubbub status --app org.example.editor --explain")
+    _add_state(parser, "hubbub status --app org.example.editor --explain", _STATUS)
     parser.add_argument("--explain", action="store_true", help="what each rule says, and which decided")
     add_json(parser)
 
 
 def run_status(arguments: Namespace) -> int:
+    if arguments.app is None and arguments.state is None:
+        return _show_all(arguments)
     status = _status(arguments)
     if arguments.json:
         print(json.dumps(status.to_json(), indent=2))
@@ -86,6 +94,25 @@ def run_status(arguments: Namespace) -> int:
     return 0
 
 
+def _show_all(arguments: Namespace) -> int:
+    """A line for each app that keeps a state on this machine."""
+    found = [_status(each) for each in _every_app(arguments)]
+    if arguments.json:
+        print(json.dumps([status.to_json() for status in found], indent=2))
+        return 0
+    for status in found:
+        print(f"{status.app}: {status.mode}, because {status.rule}")
+        print(f"  epsilon {status.epsilon_spent:g} spent, {status.reports_waiting} reports waiting")
+    if not found:
+        print("No app keeps a state for telemetry in the usual place of this machine.")
+    return 0
+
+
+def _every_app(arguments: Namespace) -> list[Namespace]:
+    """The same words for each of them."""
+    return [Namespace(**{**vars(arguments), "app": name, "state": None}) for name in known_apps(os.environ)]
+
+
 def _status(arguments: Namespace) -> Status:
     state = state_of(arguments)
     try:
@@ -101,7 +128,7 @@ def _rules(arguments: Namespace, state: State, registry: Registry | None) -> tup
     """What the app's client would go by here; whether this release of it asks more, only the app itself can know."""
     rules = control.rules_for(os.environ, state, registry, is_test_run(os.environ, sys.modules))
     if not is_explicit(os.environ, arguments.state) and in_container(os.environ):
-        rules = (Decision("off", WOULD_NOT_LAST), *rules)
+        rules = (Decision("off", WOULD_NOT_LAST, "no_place"), *rules)
     return rules
 
 
@@ -182,14 +209,21 @@ def run_on(arguments: Namespace) -> int:
 
 
 def add_off(parser: ArgumentParser) -> None:
-    _add_state(parser, "hubbub off --app org.example.editor")
+    _add_state(parser, "hubbub off --app org.example.editor", "every app that keeps a state on this machine")
     add_json(parser)
 
 
 def run_off(arguments: Namespace) -> int:
-    with in_words():
-        control.say_no(state_of(arguments))
-    return _done(arguments, "Off. What waited to be sent is deleted.")
+    if not arguments.all:
+        with in_words():
+            control.say_no(state_of(arguments))
+        return _done(arguments, "Off. What waited to be sent is deleted.")
+    for each in _every_app(arguments):
+        with in_words():
+            control.say_no(state_of(each))
+        if not arguments.json:
+            print(f"{each.app}: off. What waited to be sent is deleted.")
+    return _show_all(arguments) if arguments.json or not known_apps(os.environ) else 0
 
 
 def add_forget(parser: ArgumentParser) -> None:

@@ -23,6 +23,27 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 _BY_NAME: Mapping[str, Mode] = {mode: mode for mode in MODES}
 
 
+Reason = Literal[
+    "agreed",
+    "declined",
+    "not_asked",
+    "asks_more",
+    "do_not_track",
+    "environment",
+    "test_run",
+    "no_endpoint",
+    "wrong_endpoint",
+    "no_place",
+    "busy",
+    "unusable",
+]
+"""Why the mode is what it is, as a word that programs may rely on: what the person said, or did not say yet; that the
+app asks more now; a wish in the environment; a test run; where messages would go; or that no state can be kept."""
+
+ASK: tuple[Reason, ...] = ("not_asked", "asks_more")
+"""The reasons for which a person is to be asked."""
+
+
 class Decision(Value):
     """A mode, and the rule that led to it."""
 
@@ -30,6 +51,8 @@ class Decision(Value):
     """`off`, `local` or `on`."""
     rule: str
     """The rule, in words for the person: "you agreed"."""
+    reason: Reason = "unusable"
+    """The same as a word that programs may rely on."""
 
 
 def most_restrictive(rules: Iterable[Decision]) -> Decision:
@@ -41,21 +64,22 @@ def decisions(environ: Mapping[str, str], answer: Answer | None, test_run: bool 
     """What every rule says by itself. `answer` is what the person said; None: nobody has been asked yet."""
     match answer:
         case "yes":
-            yield Decision("on", "you agreed")
+            yield Decision("on", "you agreed", "agreed")
         case "no":
-            yield Decision("off", "you declined")
+            yield Decision("off", "you declined", "declined")
         case _:
-            yield Decision("local", "nobody has been asked yet")
+            yield Decision("local", "nobody has been asked yet", "not_asked")
     if _is_set(environ.get("DO_NOT_TRACK")):
-        yield Decision("off", "the environment variable DO_NOT_TRACK is set")
+        yield Decision("off", "the environment variable DO_NOT_TRACK is set", "do_not_track")
     wanted = environ.get("HUBBUB_MODE", "")
     mode = _BY_NAME.get(wanted)
     if mode is not None:
-        yield Decision(mode, f"the environment variable HUBBUB_MODE is {wanted!r}")
+        yield Decision(mode, f"the environment variable HUBBUB_MODE is {wanted!r}", "environment")
     elif wanted:
-        yield Decision("off", f"the environment variable HUBBUB_MODE must be off, local or on, got {wanted!r}")
+        must = f"the environment variable HUBBUB_MODE must be off, local or on, got {wanted!r}"
+        yield Decision("off", must, "environment")
     if test_run:
-        yield Decision("local", "this looks like a test run or CI, and HUBBUB_MODE is not 'on'")
+        yield Decision("local", "this looks like a test run or CI, and HUBBUB_MODE is not 'on'", "test_run")
 
 
 def lapsed(facts: Facts, registry: Registry | None) -> Decision | None:
@@ -74,21 +98,24 @@ def _lapse(agreed: str, current: str) -> Decision | None:
     try:
         more = asks_more(Registry.parse(agreed), Registry.parse(current))
     except Invalid:
-        return Decision("local", "the registry you agreed to can no longer be read, so you must be asked again")
+        unreadable = "the registry you agreed to can no longer be read, so you must be asked again"
+        return Decision("local", unreadable, "asks_more")
     if not more:
         return None
-    return Decision("local", f"the app asks more than you agreed to, so you must be asked again: {more[0]}")
+    again = f"the app asks more than you agreed to, so you must be asked again: {more[0]}"
+    return Decision("local", again, "asks_more")
 
 
 def wrong_endpoint(endpoint: str | None, registry: Registry) -> Decision | None:
     """Why nothing may be sent there. A yes is to one recipient: messages go to its address, path included, or, for
     tests, to this machine."""
     if endpoint is None:
-        return Decision("local", "the app gave no endpoint to send to")
+        return Decision("local", "the app gave no endpoint to send to", "no_endpoint")
     recipient = registry.recipient
     if endpoint.removesuffix("/") == recipient.url or is_this_machine(endpoint):
         return None
-    return Decision("local", f"the app would send to {endpoint}, and messages go to {recipient} only")
+    elsewhere = f"the app would send to {endpoint}, and messages go to {recipient} only"
+    return Decision("local", elsewhere, "wrong_endpoint")
 
 
 def sent_for_a_test(endpoint: str | None, registry: Registry) -> str:

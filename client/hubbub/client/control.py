@@ -216,15 +216,17 @@ def describe(
     app: str,
     unsaved: Mapping[CountName, int] | None = None,
     readable: bool = True,
+    asked: Registry | None = None,
 ) -> Status:
-    """The status of a state, whether it exists or not. One that is not `readable` is described from outside."""
+    """The status of a state, whether it exists or not. One that is not `readable` is described from outside. What is
+    `asked` now need not be read a second time where it is what the person agreed to."""
     known = Status(app, decision.mode, decision.rule, rules, state.directory, set_aside=_set_aside(state))
     counts: Counter[str] = Counter()
     for name, number in (unsaved or {}).items():
         counts[name] += number
     if readable and os.path.exists(state.path):
         with state.transaction() as db:
-            known = _with_numbers(known, db)
+            known = _with_numbers(known, db, asked)
             counts.update(read_counts(db))
     return known.replace(counts=dict(counts))
 
@@ -236,9 +238,9 @@ def _set_aside(state: State) -> tuple[str, ...]:
         return ()
 
 
-def _with_numbers(status: Status, db: sqlite3.Connection) -> Status:
+def _with_numbers(status: Status, db: sqlite3.Connection, asked: Registry | None) -> Status:
     facts = read_facts(db)
-    agreed = _agreed_to(facts)
+    agreed = asked if asked and asked.source == facts.agreed else _agreed_to(facts)
     messages, reports = outbox.size(db)
     return status.replace(
         epsilon_spent=spent_micro(db, facts) / MICRO,

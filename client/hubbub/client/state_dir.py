@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from os.path import exists, expanduser, join  # not pathlib, which costs an app's start as much as sqlite3
+from os.path import dirname, exists, expanduser, join  # not pathlib, which costs an app's start as much as sqlite3
+
+from hubbub.protocol.names import is_app
 
 WOULD_NOT_LAST = (
     "this is a container, and no state directory was given that would outlive it (HUBBUB_STATE=DIR names one)"
@@ -28,6 +30,23 @@ def state_directory(app: str, environ: Mapping[str, str], given: str | os.PathLi
     if sys.platform == "darwin":
         return join(home, "Library", "Application Support", "hubbub", app)
     return join(environ.get("XDG_STATE_HOME") or join(home, ".local", "state"), "hubbub", app)
+
+
+def known_apps(environ: Mapping[str, str]) -> list[str]:
+    """The apps that keep a state in the usual place of this machine."""
+    place = dirname(state_directory("app", environ))
+    try:
+        names = sorted(os.listdir(place))
+    except OSError:
+        return []
+    return [name for name in names if is_app(name) and any(file[:5] == "state" for file in _files(join(place, name)))]
+
+
+def _files(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:  # no folder, or not ours
+        return []
 
 
 def _home(environ: Mapping[str, str]) -> str:

@@ -49,12 +49,16 @@ def _answer(arguments: list[str]) -> int:
 
 def _run(name: str, command: Subcommand, arguments: list[str]) -> int:
     try:
-        module = importlib.import_module(command.module)
+        return _call(name, command, arguments)
     except ModuleNotFoundError as error:
         if command.extra is None or (error.name or "").startswith("hubbub"):
             raise
         _fail(name, f"needs {error.name}, which a bare install leaves out: pip install 'hubbub[{command.extra}]'")
         return MISSING_EXTRA
+
+
+def _call(name: str, command: Subcommand, arguments: list[str]) -> int:
+    module = importlib.import_module(command.module)
     parser = argparse.ArgumentParser(
         prog=f"hubbub {name}",
         description=command.help[0].upper() + command.help[1:] + ".",

@@ -103,10 +103,11 @@ def _what_differs(old: Metric, new: Metric) -> str:
     parts = [(key, after[key], before[key]) for key in ("kind", "every")]
     parts.append(("accumulate", new.accumulate, old.accumulate))
     if old.kind == new.kind:
-        parts += [(key, after["shape"][key], before["shape"][key]) for key in after["shape"]]
+        was, now = old.shape.plain_fields(), new.shape.plain_fields()
+        parts += [(key, now[key], was[key]) for key in now]
     for key in ("epsilon_one_report", "epsilon_permanent"):
         parts.append((key, show(getattr(new, key)), show(getattr(old, key))))
-    differing = [f"{key} {_value(now)}, before {_value(was)}" for key, now, was in parts if now != was]
+    differing = [f"{key} {_value(x)}, before {_value(y)}" for key, x, y in parts if x != y]
     return "; ".join(differing) or "its noise is drawn from other probabilities"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from hubbub.protocol.changes import changes
 from hubbub.protocol.invalid import Invalid, plural
-from hubbub.protocol.label import WIDTH, facts, in_fours, words
+from hubbub.protocol.label import WIDTH, facts, in_fours, short, words
 from hubbub.protocol.lint import warnings
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import in_words
@@ -27,6 +27,7 @@ def add_label(parser: ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n"
         "  hubbub label metrics.toml\n"
+        "  hubbub label metrics.toml --html privacy.html --language de\n"
         "  hubbub label metrics.toml --installs 100000 --weeks 52\n"
         "  hubbub label metrics.toml --installs 100000 --chart guessing.svg\n"
         "\n"
@@ -36,6 +37,11 @@ def add_label(parser: ArgumentParser) -> None:
     )
     parser.add_argument("metrics", metavar="METRICS.TOML", help="the registry an app ships")
     parser.add_argument("--json", action="store_true", help="the facts as JSON instead of words")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write the page for the people who are asked: one file, with pictures"
+    )
+    parser.add_argument("--short", action="store_true", help="a few lines to ask for consent with")
+    parser.add_argument("--language", choices=("en", "de", "fr"), help="with --html: of the page (default: en)")
     parser.add_argument(
         "--installs",
         metavar="N",
@@ -51,8 +57,26 @@ def add_label(parser: ArgumentParser) -> None:
     )
 
 
+def _write_page(registry: Registry, arguments: Namespace) -> int:
+    from hubbub.protocol.privacy_page import privacy_page
+
+    for name in ("json", "installs", "chart"):
+        if getattr(arguments, name):
+            raise Invalid([f"--html writes a page of the registry alone, got --{name}, too"])
+    Path(arguments.html).write_text(privacy_page(registry, arguments.language or "en"), encoding="utf-8")
+    print(arguments.html)
+    return 0
+
+
 def run_label(arguments: Namespace) -> int:
     registry = Registry.load(arguments.metrics)
+    if arguments.html is not None:
+        return _write_page(registry, arguments)
+    if arguments.language is not None:
+        raise Invalid([f"--language is for --html FILE, got it without: {arguments.language!r}"])
+    if arguments.short:
+        print(short(registry))
+        return 0
     label, said = facts(registry), words(registry)
     if arguments.installs is not None:
         reader = _reader_label(registry, arguments)

@@ -33,7 +33,7 @@ def facts(registry: Registry) -> dict[str, Any]:
         "segments": {key: [*values, OTHER] for key, values in registry.segments.items()},
         "groups": registry.num_groups,
         "identifying_bits": show_bits(registry.num_groups),
-        "found_again_among_1000": round(_found_again(registry), 2),
+        "found_again_among_1000": round(found_again_in(registry), 2),
         "metrics": {metric.name: _metric_facts(metric) for metric in registry},
     }
 
@@ -44,7 +44,7 @@ def show_bits(groups: int) -> str:
     return f"{ceil(log2(groups) * 100) / 100:.2f}"
 
 
-def _found_again(registry: Registry) -> float:
+def found_again_in(registry: Registry) -> float:
     """By its next message of the same cadence, at the worst."""
     repeated = [registry.with_cadence(every) for every in registry.cadences if every != "once"]
     return max((found_again(metrics, registry.num_groups) for metrics in repeated), default=0.0)
@@ -92,6 +92,22 @@ def words(registry: Registry, before: Fraction = Fraction(0)) -> str:
     for sentence in _unprotected(registry):
         lines += _paragraph(sentence, bullet="* ")
     return "\n".join(lines)
+
+
+def short(registry: Registry) -> str:
+    """A text to ask for consent with, in a few lines: what, to whom, how sure anybody can get, how to take it back."""
+    names = ", ".join(metric.name.replace("_", " ") for metric in registry)
+    most = max(registry, key=lambda metric: metric.epsilon_same_answer)
+    plain = f" It also says, as it is: {', '.join(registry.segments)}." if registry.segments else ""
+    sentences = (
+        f"{registry.app} would like to send statistics to {registry.recipient}: {names}.",
+        "Before anything leaves this device, chance is mixed into every answer, so that no message proves anything; "
+        f"only totals over many people can be read.{plain} All messages about one answer can make somebody up to "
+        f"{certainty(most.epsilon_same_answer)} sure of it ({most.name.replace('_', ' ')}).",
+        f"You can look, or change your mind, at any time: hubbub preview, off or forget --app {registry.app}. More: "
+        f"{registry.recipient.url}/privacy",
+    )
+    return "\n".join("\n".join(wrap(sentence, WIDTH)) for sentence in sentences)
 
 
 _WHAT_THIS_IS = (
@@ -142,9 +158,9 @@ def _metric_words(metric: Metric) -> list[str]:
 def _sent(metric: Definition) -> str:
     q, p = _of_100(metric.noise.q_star), _of_100(metric.noise.p_star)
     if metric.one_hot:
-        others = metric.noise.p_star * (metric.shape.width(0) - 1)
+        width, others = metric.shape.width(0), metric.noise.p_star * (metric.shape.width(0) - 1)
         return (
-            f"One answer out of {metric.shape.width(0)}. In {q} of 100 messages it is the true one; in "
+            f"One {metric.shape.one_of_what} out of {width}. In {q} of 100 messages it is the true one; in "
             f"{_of_100(others)} chance picks another, any of them equally often."
         )
     if metric.weight is not None:
@@ -215,7 +231,7 @@ def unprotected_of(metric: Definition) -> list[str]:
         sentences.append(_says_group(groups))
     if metric.segment:
         sentences.append(f"Every message says as it is: {in_words(metric.segment)}.")
-    if _resembles_itself(metric):
+    if resembles_itself(metric):
         sentences.append(_says_resemblance([metric.name], found_again([metric], groups)))
     if metric.every != "once":
         sentences.append(_says_change([metric.name]))
@@ -282,9 +298,9 @@ def _unprotected(registry: Registry) -> list[str]:
         sentences.append(_says_group(groups))
     if registry.segments and groups > 1:
         sentences.append(f"Both together make {registry.num_groups:,} groups ({show_bits(registry.num_groups)} bits).")
-    alike = [metric.name for metric in registry if _resembles_itself(metric)]
+    alike = [metric.name for metric in registry if resembles_itself(metric)]
     if alike:
-        sentences.append(_says_resemblance(alike, _found_again(registry)))
+        sentences.append(_says_resemblance(alike, found_again_in(registry)))
     changing = [m.name for m in registry if not m.whole_history]
     if changing:
         sentences.append(_says_change(changing))
@@ -319,7 +335,8 @@ def _says_group(groups: int) -> str:
     )
 
 
-def _resembles_itself(metric: Definition) -> bool:
+def resembles_itself(metric: Definition) -> bool:
+    """Whether kept noise of many bits links its messages."""
     return metric.every != "once" and not metric.one_hot and _widest(metric) > 8
 
 

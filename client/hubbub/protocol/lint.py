@@ -53,6 +53,12 @@ def _of_metric(metric: Metric, today: date) -> Iterator[str]:
             f"hold = {metric.hold} with max_values = {metric.max_values} draws an answer that never changes anew each "
             f"period: all together up to {certainty(same)} sure (epsilon {show(same)})"
         )
+    most = metric.shape.most_slots
+    if metric.shape.only_categories and metric.every != "once" and metric.hold is None and metric.max_values < most:
+        yield (
+            f"max_values is {metric.max_values} and points {most}: a number that moves over more of them repeats older "
+            "answers, which no interval knows of"
+        )
     if metric.keep_reports:
         yield "keep_reports is true: the collector keeps every single message, not only counts"
     if metric.expires <= today:

@@ -50,6 +50,11 @@ class Definition(Value, kw_only=True):
         yield from broken_segment(self.segment)
         if isinstance(self.noise.permanent, KaryChannel) and self.shape.categories != self.noise.permanent.categories:
             yield f"a k-ary channel of {self.noise.permanent.categories} needs a choice of as many categories"
+        if self.shape.only_categories and not isinstance(self.noise.permanent, KaryChannel):
+            yield (
+                f"a {self.kind} of {self.shape.categories} points is sent as one of them: its noise must be given by "
+                "epsilon_one_report and epsilon_permanent, or points must be 2"
+            )
         if isinstance(self.noise.permanent, SubsetChannel):
             if self.shape.categories != self.noise.permanent.categories:
                 yield f"a subset channel of {self.noise.permanent.categories} needs a choice of as many categories"

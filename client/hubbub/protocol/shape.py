@@ -54,6 +54,9 @@ class Shape(Value, kw_only=True):
     in_silence: ClassVar[Any] = ABSENT
     """The value that an epoch without a record has, where that is an answer like any other."""
 
+    one_of_what: ClassVar[str] = "answer"
+    """What is sent where it is sent as one of its categories."""
+
     gathered_in_words: ClassVar[str] = ""
     """What several records of one epoch make together, where the kind alone decides it."""
 
@@ -80,6 +83,11 @@ class Shape(Value, kw_only=True):
     def categories(self) -> int | None:
         """How many answers there are, if exactly one is always given, so that it can be sent as one of k."""
         return None
+
+    @cached_property
+    def only_categories(self) -> bool:
+        """Whether it can be sent in no other way than as one of its categories."""
+        return False
 
     @cached_property
     def asks_part(self) -> bool:
@@ -153,9 +161,13 @@ class Shape(Value, kw_only=True):
             return one_bit_noise(epsilon_one_report, epsilon_permanent)
         return many_bit_noise(epsilon_one_report, epsilon_permanent, self.num_hashes)
 
+    def plain_fields(self) -> dict[str, Any]:
+        """All fields, in the form that JSON has for them."""
+        return {name: _plain(self.__dict__[name]) for name in self.fields}
+
     def to_json(self) -> dict[str, Any]:
         """The fields, as a definition carries them: this text is hashed."""
-        return {name: _plain(self.__dict__[name]) for name in self.fields}
+        return self.plain_fields()
 
 
 class NumberShape(Shape, kw_only=True):

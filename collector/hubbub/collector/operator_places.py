@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hubbub.collector.database import administration
 from hubbub.collector.settings import DEFAULTS
 from hubbub.collector.stopped import read_stopped, stop_metric, undo_stop
-from hubbub.collector.storage.purge import Purged, list_purged, restore_purged
 from hubbub.collector.tokens import KnownToken, Role, new_token, read_tokens, revoke_tokens
 from hubbub.protocol.invalid import Invalid
+
+if TYPE_CHECKING:
+    from hubbub.collector.storage.purge import Purged
 
 
 class Place(Protocol):
@@ -81,9 +83,13 @@ class FolderPlace:
         (self._path / "clock-accepted").touch(mode=0o600)
 
     def purged(self) -> list[Purged]:
+        from hubbub.collector.storage.purge import list_purged  # needs numpy; tokens and stops do not
+
         return list_purged(self._path)
 
     def restore_purged(self, metric: str | None) -> list[Purged]:
+        from hubbub.collector.storage.purge import restore_purged
+
         return restore_purged(self._path, metric)
 
 

@@ -290,6 +290,7 @@ def _greeting(settings: Settings, port: int, place: str, tls: bool) -> list[str]
         f"Collecting on {url}",
         f"  reports   {url}/v1/reports      where clients send; their endpoint is {url}",
         f"  registry  {url}/v1/metrics      public: what is asked, and the label",
+        f"  privacy   {url}/privacy         public: the same as a page for the people who are asked",
         f"  tallies   {url}/v1/tallies      needs a read token",
         f"  data      {place}",
     ]

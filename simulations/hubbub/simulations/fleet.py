@@ -29,6 +29,9 @@ from hubbub.protocol.wire import BATCH_ID
 from hubbub.simulations.people.histories import Crowd
 
 CHUNK = 20
+MOST_ADDED_SINGLY = 30
+"""A sum up to this is added one by one, as an app that counts would; a larger one at once."""
+
 _MEMORY = Path("/dev/shm")  # noqa: S108  mkdtemp makes a directory of its own
 
 _ENVIRON = {"HUBBUB_MODE": "on"}
@@ -55,17 +58,20 @@ def run_install(
     *,
     agreed: float,
     finished: float,
+    segments: Mapping[str, str] | None = None,
     endpoint: str = "http://127.0.0.1:9",
     post: Transport = post_by_http,
     random: RandomBytes = os.urandom,
 ) -> Counter[str]:
-    """One install's life: agree, record and send in each run, send once more when finished. What the client counted."""
+    """One install's life: agree, record and send in each run, send once more when finished. What the client counted.
+    `segments` are the facts of its build."""
     now = agreed
 
     def start() -> Client:
         return Client(
             registry,
             endpoint=endpoint,
+            segments=segments,
             state_dir=directory,
             background=False,
             post=post,
@@ -86,13 +92,27 @@ def run_install(
                 client = start()
             for name, value in run.values.items():
                 if value is not None:
-                    client.record(name, value)
+                    _use(client, name, value)
             client.flush()
         now = finished
         client.flush()
         counts = Counter(client.status().counts)
         client.close()
     return counts
+
+
+def _use(client: Client, name: str, value: Any) -> None:
+    """What the app does in an epoch that ends with this value: a count grows one by one, a set item by item."""
+    if isinstance(value, frozenset):
+        for item in sorted(value):
+            client.record(name, item)
+    elif client.registry[name].accumulate != "sum":
+        client.record(name, value)
+    elif value == int(value) <= MOST_ADDED_SINGLY:
+        for _ in range(int(value)):
+            client.add(name)
+    else:
+        client.add(name, value)
 
 
 def keep_in(messages: list[bytes]) -> Transport:
@@ -152,7 +172,8 @@ def run_group(fleet: FleetRun, installs: range) -> Counter[str]:
     for install in installs:
         resend = fleet.resend_every > 0 and install % fleet.resend_every == 0
         values, random = crowd.of_install(install), fleet.random(install)
-        counts += run_member(registry, fleet, values, resend=resend, random=random)
+        segments = crowd.segment_of(install)
+        counts += run_member(registry, fleet, values, segments=segments, resend=resend, random=random)
     return counts
 
 
@@ -161,6 +182,7 @@ def run_member(
     fleet: FleetRun,
     values: Sequence[Mapping[str, Any] | None],
     *,
+    segments: Mapping[str, str] | None = None,
     resend: bool = False,
     post: Transport = post_by_http,
     random: RandomBytes = os.urandom,
@@ -185,6 +207,7 @@ def run_member(
         runs,
         agreed=fleet.moment(numbers[0] - 1),
         finished=fleet.moment(numbers[-1] + 1),
+        segments=segments,
         endpoint=fleet.endpoint,
         post=post_and_remember,
         random=random,

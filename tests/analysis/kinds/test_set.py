@@ -74,14 +74,14 @@ def test_intervals_hold_the_truth_of_items_that_go_together(epsilon: str, asked:
 @pytest.mark.parametrize("estimand", ESTIMANDS)
 @pytest.mark.parametrize(("epsilon", "asked"), CASES)
 def test_intervals_of_ten_thousand_populations_hold_the_truth(epsilon, asked, estimand, epochs, figure) -> None:
-    """95 % are not refuted; 93.4 % would be, and 96.4 %."""
+    """95 % are not refuted; 93.2 % would be, and 96.6 %."""
     held, false = measured(epsilon, asked, estimand, 10_000, epochs)
     what = f"epsilon {epsilon}, {asked} of {len(ITEMS)} items, {estimand}, {len(epochs)} epochs"
     figure(f"coverage of a set, {what}", f"{held / 10_000:.4f}; falsely detected {false / 10_000:.4f}")
     assert_binomial(held, 10_000, 0.95)
     assert false <= 0.05 / len(ITEMS) * 10_000 + 5 * (0.05 * 10_000 / len(ITEMS)) ** 0.5
-    assert power(10_000, 0.95, 0.934) > 0.99
-    assert power(10_000, 0.95, 0.964) > 0.99
+    assert power(10_000, 0.95, 0.932) > 0.99
+    assert power(10_000, 0.95, 0.966) > 0.99
 
 
 def test_the_standard_error_is_that_of_the_formula() -> None:

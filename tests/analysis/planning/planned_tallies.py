@@ -49,6 +49,10 @@ def _estimate(plan: Plan, metric: Metric, share: float, rng: np.random.Generator
         case Flag():
             (row,) = _counts(metric, [reports], [[held]], rng)
             return float(solved(row[0], reports))
+        case Mean(points=points) if points > 2:
+            rounded = np.floor((MIDDLE + share) * (points - 1) + rng.random(reports)).astype(int)
+            (row,) = _counts(metric, [reports], [np.bincount(rounded, minlength=points)], rng)
+            return float(solved(row, reports) @ np.linspace(0, 1, points)) - MIDDLE
         case Mean():
             high = rng.binomial(reports, MIDDLE + share)
             (row,) = _counts(metric, [reports], [[high]], rng)

@@ -66,14 +66,19 @@ def detections(plan: Plan, tallies: int, seed: object) -> int:
     options, found = Options(confidence=1 - plan.alpha), 0
     for _ in range(tallies):
         if isinstance(shape, Mean):
-            up = int(rng.binomial(reports, 0.5 + plan.share))
-            row = decode(tally_of(metric, [reports - up, up], rng), options=options)
+            row = decode(tally_of(metric, _rounded(shape, 0.5 + plan.share, reports, rng), rng), options=options)
             found += not row.low[0] <= 0.5 <= row.high[0]
         else:
             tally = tally_of(metric, _people(shape, held, reports), rng, where)
             decoded = decode(tally, texts if where is not None else None, options)
             found += bool(decoded.detected[0])
     return found
+
+
+def _rounded(shape: Mean, number: float, reports: int, rng: np.random.Generator) -> list[int]:
+    """How many installs that all hold this number are rounded to each point of the range from 0 to 1."""
+    found = np.floor(number * (shape.points - 1) + rng.random(reports)).astype(int)
+    return np.bincount(found, minlength=shape.points).tolist()
 
 
 def _people(shape: Shape, held: int, reports: int) -> list[int]:
@@ -101,7 +106,7 @@ def test_plan_and_decode_test_the_same_rows_at_the_same_threshold(name: str) -> 
     shape = SHAPES[name]
     texts = [f"text {i}" for i in range(CANDIDATES)] if shape.open_list else None
     where = positions(shape, digests(texts)) if isinstance(shape, String) and texts else None
-    people = [500, 500] if isinstance(shape, Mean) else _people(shape, 0, 400_000)
+    people = [500] * shape.points if isinstance(shape, Mean) else _people(shape, 0, 400_000)
     plan = Plan(
         shape=shape,
         epsilon_one_report=Fraction(1),

@@ -74,6 +74,23 @@ def test_gaussian_noise_has_exactly_its_law(variance: Fraction) -> None:
     assert farthest(given_kept(law), gaussian_law(variance, 100)) < EXACT
 
 
+@pytest.mark.parametrize(
+    ("scores", "rate"),
+    [([5, 3, 3, 0], Fraction(1, 2)), ([0, 0, 0], Fraction(3)), ([7], Fraction(1)), ([40, 41, 1], Fraction(1, 30))],
+)
+def test_the_exponential_mechanism_has_exactly_its_law(scores: list[int], rate: Fraction) -> None:
+    law, left_out = law_of(lambda source: source._likely_try(scores, rate), WithExpCoins)
+    assert left_out < EXACT / 4
+    weights = [exp_minus(rate * (max(scores) - score)) for score in scores]
+    exact = {i: weight / sum(weights) for i, weight in enumerate(weights)}
+    assert farthest(given_kept(law), exact) < EXACT
+
+
+def test_a_choice_among_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="a choice needs something to choose from"):
+        NoiseSource(os.urandom).likely([], Fraction(1))
+
+
 class _TwoZeros(WithExpCoins):
     def _laplace_try(self, scale: Fraction) -> int | None:
         drawn = super()._laplace_try(scale)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from hubbub.analysis.options import DEFAULTS
 from hubbub.analysis.publishing.count_noise import CountNoise
 from hubbub.analysis.publishing.discrete_noise import NoiseSource
 from hubbub.analysis.publishing.ledger import Budget, open_ledger
-from hubbub.analysis.publishing.release import publish, release
+from hubbub.analysis.publishing.reader import reader_bound
+from hubbub.analysis.publishing.release import News, news, publish, release
 from hubbub.analysis.publishing.released_file import document, read, to_csv, to_json, verify
 from hubbub.analysis.publishing.released_page import to_html
 from hubbub.command.main import main
@@ -267,6 +269,50 @@ def test_another_file_is_refused(text: str) -> None:
         verify(text)
 
 
+def _leaves(facts: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    if isinstance(facts, dict | list):
+        for key in list(facts) if isinstance(facts, dict) else range(len(facts)):
+            yield from _leaves(facts[key], (*path, key))
+
+
+def test_a_hostile_file_is_told_in_words_whatever_stands_in_it(
+    facts: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every field, and every object and list, in turn replaced by what nobody expects there, or missing."""
+    bounds: dict[object, object] = {}  # most files have the same crowds, whose bound need not be found again
+
+    def bound(metric: Definition, crowds: Mapping[int, int], delta: float) -> object:
+        key = metric, tuple(sorted(crowds.items())), delta
+        if key not in bounds:
+            bounds[key] = reader_bound(metric, crowds, delta)
+        return bounds[key]
+
+    monkeypatch.setattr("hubbub.analysis.publishing.released_file.reader_bound", bound)
+    strange = [None, True, -1, 0.5, 10**400, float("nan"), "", "1e999999999", "\u0662", [], {}, [[]], "x" * 10_000]
+    metric = {**facts, "metrics": [{**facts["metrics"][0], "figures": []}]}  # type: ignore[index]
+    tried = refused = 0
+    for path in list(_leaves(metric))[1:]:
+        for thing in [*strange, KeyError]:
+            tried += 1
+            changed = json.loads(json.dumps(metric))
+            place = changed
+            for key in path[:-1]:
+                place = place[key]
+            if thing is KeyError:
+                del place[path[-1]]
+            else:
+                place[path[-1]] = thing
+            try:
+                refused += bool(verify(json.dumps(changed)))
+            except Invalid:
+                refused += 1
+    assert refused == tried > 400
+    for text in ("[" * 100_000, '{"format": ' + "9" * 5000 + "}", '<html><script id="release">'):
+        with pytest.raises(Invalid, match="not a released file"):
+            verify(text)
+
+
 def test_values_are_harmless_in_a_page_and_in_a_spreadsheet() -> None:
     shape = Choice(choices=("</script><b>x", "=1+1", "c"), absent="c")
     metric = Definition(name="asked", every="week", shape=shape, noise=shape.best_noise(Fraction(1), Fraction(2)))
@@ -278,6 +324,65 @@ def test_values_are_harmless_in_a_page_and_in_a_spreadsheet() -> None:
     assert page.count("</script>") == 1
     assert ",'=1+1," in to_csv(facts)
     assert verify(page) == []
+
+
+# --- week after week ----------------------------------------------------------------------------------------------
+
+
+def _weeks(*epochs: int, installs: int = 3000, seed: int = 18) -> Tally:
+    return tally_of(CASES["flag"][0], [installs, installs // 2], np.random.default_rng(seed), epochs=epochs)
+
+
+def test_a_folder_of_all_weeks_publishes_the_new_one_and_names_the_others(tmp_path: Path) -> None:
+    both = _weeks(2960, 2961)
+    first = Tally(both.metric, {2960: both.epochs[2960]})
+    with open_ledger(tmp_path / "ledger", Budget(epsilon=9, delta=1e-6)) as ledger:
+        assert news([first], NOISE, ledger) == News(tallies=[first], left_out=[])
+        release([first], NOISE, ledger, np.random.default_rng(0).bytes, DEFAULTS)
+        found = news([both], NOISE, ledger)
+        assert found.left_out == ["2026-W39 of asked was published before"]
+        (new,) = found.tallies
+        assert list(new.epochs) == [2961]
+        release([new], CountNoise.parse("laplace:0.1"), ledger, np.random.default_rng(0).bytes, DEFAULTS)
+        with pytest.raises(
+            Invalid, match=r"W39 of asked was published before, with gaussian:40\n(.|\n)*nothing is new"
+        ):
+            news([both], CountNoise.parse("laplace:0.1"), ledger)
+        grown = both + _weeks(2960, installs=30, seed=19)
+        with pytest.raises(Invalid, match=r"W39 of asked was published before and has grown since \(--again"):
+            news([grown], NOISE, ledger)
+        (again,) = news([grown], NOISE, ledger, again=True).tallies
+        assert list(again.epochs) == [2960]
+
+
+def test_tallies_of_another_collector_or_of_a_store_that_went_back_are_refused(tmp_path: Path) -> None:
+    before = _weeks(2960)
+    after = before + _weeks(2960, installs=300, seed=19)
+    with open_ledger(tmp_path / "ledger", Budget(epsilon=9, delta=1e-6)) as ledger:
+        release([after], NOISE, ledger, np.random.default_rng(0).bytes, DEFAULTS)
+        spent = ledger.spent
+        restored = Tally(before.metric, {**before.epochs, 2961: before.epochs[2960]})
+        with pytest.raises(Invalid, match="must not have gone back, as those of a restored backup have: 2026-W39"):
+            news([restored], NOISE, ledger, same_collector=True)
+        elsewhere = _weeks(2960, 2961, installs=3400, seed=20)
+        with pytest.raises(Invalid, match="and counts that cannot have grown from those"):
+            news([elsewhere], NOISE, ledger)
+        alone = Tally(before.metric, {2961: before.epochs[2960]})
+        with pytest.raises(Invalid, match="nothing shows it: also give a tally that has an epoch published before"):
+            news([alone], NOISE, ledger)
+        assert news([alone], NOISE, ledger, same_collector=True).tallies == [alone]
+        assert ledger.spent == spent
+
+
+@pytest.mark.parametrize("delta", ["1/4500", "1e-3", "0.5"])
+def test_a_delta_that_one_install_could_fall_into_is_refused_before_anything_is_charged(
+    tmp_path: Path, delta: str
+) -> None:
+    with open_ledger(tmp_path / "ledger", Budget(epsilon=9, delta=float(Fraction(delta)))) as ledger:
+        with pytest.raises(Invalid, match="the budget's delta must be below 1/4500, or everything about one of the"):
+            release([_weeks(2960)], NOISE, ledger, np.random.default_rng(0).bytes, DEFAULTS)
+        assert ledger.spent == 0
+    assert (tmp_path / "ledger").read_bytes() == b""
 
 
 # --- the command --------------------------------------------------------------------------------------------------
@@ -306,8 +411,12 @@ def test_a_release_and_its_check_as_people_call_them(tally_file: Path, tmp_path:
     changed = Path(outputs[0]).read_text(encoding="utf-8").replace("gaussian:20", "gaussian:90")
     Path(outputs[0]).write_text(changed, encoding="utf-8")
     assert main(["release", "--verify", outputs[0]]) == 1
-    assert main(["release", str(tally_file), *out]) == 2
-    assert "2026-W39 of asked was published before" in capsys.readouterr().err
+    renamed = str(tally_file.rename(tmp_path / "another-name.json"))
+    for tally, more in ((renamed, []), (renamed, ["--count-noise", "laplace:0.1"])):
+        assert main(["release", tally, *out, *more]) == 2
+        said = capsys.readouterr().err
+        assert f"2026-W39 of asked was published before{', with gaussian:20' if more else ''}" in said
+        assert "nothing is new" in said
     assert not list(tmp_path.glob("*.part"))
 
 
@@ -316,6 +425,17 @@ def test_a_release_and_its_check_as_people_call_them(tally_file: Path, tmp_path:
     [
         (["--budget", "0.1,1e-9"], "the budget of epsilon 0.1 at delta 1e-09 must not be exceeded: 0.000 is spent"),
         (["--budget", "3"], "--budget must be EPSILON,DELTA such as 3,1e-9, got '3'"),
+        (["--budget", "inf,1e-9"], "--budget must be EPSILON,DELTA such as 3,1e-9, got 'inf,1e-9'"),
+        (["--budget", "3,nan"], "--budget must be EPSILON,DELTA"),
+        (["--budget", "1_0,1e-9"], "--budget must be EPSILON,DELTA"),
+        (["--budget", "\u0663,1e-9"], "--budget must be EPSILON,DELTA"),
+        (["--budget", "3;1e-9"], "--budget must be EPSILON,DELTA"),
+        (["--budget", "3,1e-9,"], "--budget must be EPSILON,DELTA"),
+        (["--budget=-3,1e-9"], "--budget must be EPSILON,DELTA"),
+        (["--budget", "1e9,1e-9"], "the budget's epsilon must be above 0 and at most 100, beyond which it promises no"),
+        (["--budget", "3,1e-99"], "the budget of epsilon 3 at delta 1e-99 must not be exceeded"),
+        (["--budget", "3,1"], "the budget's delta must be above 0 and below 1, got 1"),
+        (["--budget", "3,4e-5"], "the budget's delta must be below 1/30000"),
         ([], "a new ledger needs a budget"),
         (["--budget", "3,1e-9", "--out", "figures.pdf"], "--out must end in .json, .csv or .html, got 'figures.pdf'"),
         (["--budget", "3,1e-9", "--out", "no/such/figures.csv"], "--out must be in a folder that is there"),

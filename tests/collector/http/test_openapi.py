@@ -72,7 +72,7 @@ def check(document, method, path, answer):
     described = resolve(document, operation["responses"][str(status)])
     media_type = headers["Content-Type"].partition(";")[0]
     schema = described["content"][media_type]["schema"]
-    value = body.decode() if media_type == "text/plain" else json.loads(body)
+    value = body.decode() if media_type.startswith("text/") else json.loads(body)
     assert wrong(document, schema, value) is None
     return status
 

@@ -35,23 +35,35 @@ def test_it_ends_well_and_leaves_nothing_behind(once) -> None:
 
 
 def test_every_report_that_was_sent_is_counted_once(once) -> None:
-    """120 installs, 3 days, 6 metrics; every 50th install sends a message twice; 25 messages are rubbish."""
+    """120 installs, 3 days, 8 metrics; every 50th install sends a message twice; 25 messages are rubbish."""
     done, _ = once
-    assert "2,160 reports of 120 installs were sent, 2,160 counted." in done.stdout
+    assert "2,880 reports of 120 installs were sent, 2,880 counted." in done.stdout
     assert "3 messages came twice and count once; 25 were rubbish" in done.stdout
 
 
 def test_truth_stands_beside_estimate_and_most_intervals_hold_it(once) -> None:
     """The noise is the operating system's, so the number varies; rows of one metric are dependent, which the bound for
-    30 independent rows does not know: a false alarm of 1e-9 leaves room for that."""
+    45 independent rows does not know: a false alarm of 1e-9 leaves room for that."""
     done, _ = once
     found = re.search(r"(\d+) of (\d+) intervals of 95 % hold the truth", done.stdout)
     assert found
     holding, rows = int(found[1]), int(found[2])
-    assert rows == 30
+    assert rows == 45
     assert holding >= binomial_bounds(rows, 0.95, 1e-9)[0]
-    for metric in ("dark_theme", "language", "homepage", "startup_time", "file_size", "latency"):
+    for metric in ("dark_theme", "language", "homepage", "startup_time", "file_size", "latency", "exports", "features"):
         assert re.search(rf"^  {metric} ", done.stdout, re.MULTILINE)
+
+
+def test_starts_stand_there_by_platform_and_exports_by_release(once) -> None:
+    done, _ = once
+    lines = re.findall(r"^  (\w*) +(.+), (platform|release) (\S+) ", done.stdout, re.MULTILINE)
+    assert lines == [
+        ("startup_time", "mean", "platform", "linux"),
+        ("", "mean", "platform", "macos"),
+        ("", "mean", "platform", "windows"),
+        ("exports", "[0, 1)", "release", "2.0"),
+        ("", "[0, 1)", "release", "2.1"),
+    ]
 
 
 def test_once_needs_no_dashboard(once) -> None:

@@ -80,9 +80,9 @@ def test_setting_source_and_expectation_are_written_down_in_its_file(experiment:
 
 
 def test_the_same_seed_gives_the_same_figures_whatever_ran_before(results: dict[str, ExperimentResult]) -> None:
-    again = conduct(dbitflip.EXPERIMENT, quick=True, seed=SEED)
-    assert [f.found for f in again.findings] == [f.found for f in results["dbitflip"].findings]
-    other = conduct(dbitflip.EXPERIMENT, quick=True, seed=SEED + 1)
+    again = conduct(central_noise.EXPERIMENT, quick=True, seed=SEED)
+    assert [f.found for f in again.findings] == [f.found for f in results["central-noise"].findings]
+    other = conduct(central_noise.EXPERIMENT, quick=True, seed=SEED + 1)
     assert [f.found for f in other.findings] != [f.found for f in again.findings]
 
 

@@ -10,7 +10,7 @@ import pytest
 from hubbub.protocol.kinds import Mean, String
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import parse_population
-from hubbub.simulations.people.histories import ABSENT, AWAY, Crowd, Histories, draw_crowd, draw_histories
+from hubbub.simulations.people.histories import ABSENT, AWAY, Crowd, Histories, draw_crowd, draw_histories, one_crowd
 from tests.chance import assert_binomial, power
 
 STRING = String(num_bits=8, num_hashes=1, num_cohorts=4)
@@ -145,3 +145,38 @@ def test_an_install_records_its_own_history_of_every_metric():
     assert crowd.of_install(0) == [{"m": "a", "n": True}, {"m": "b", "n": None}, None]
     assert crowd.of_install(1) == [{"m": None, "n": True}, {"m": "b", "n": True}, {"m": "b", "n": True}]
     assert [epoch["m"] for epoch in crowd.epochs] == [["a", None], ["b", "b"], [None, "b"]]
+
+
+def crowd_of(values: tuple, answers: list[list[int]]) -> Crowd:
+    return Crowd({"m": Histories(values, np.array(answers), np.ones(len(answers), int))})
+
+
+def test_crowds_of_several_segments_become_one_in_which_everybody_keeps_answers_and_segment():
+    """Each numbers its values by itself, and one of them is known to both."""
+    linux, macos = {"platform": "linux"}, {"platform": "macos"}
+    one = crowd_of(("a", "b"), [[0, AWAY], [1, ABSENT]])
+    crowd = one_crowd([(linux, one), (macos, crowd_of(("c", "b"), [[1, 0], [ABSENT, 1]]))])
+    assert crowd.installs == 4
+    assert [crowd.of_install(i) for i in range(4)] == [
+        [{"m": "a"}, None],
+        [{"m": "b"}, {"m": None}],
+        [{"m": "b"}, {"m": "c"}],
+        [{"m": None}, {"m": "b"}],
+    ]
+    assert [crowd.segment_of(i) for i in range(4)] == [linux, linux, macos, macos]
+    assert crowd.only("platform", "linux").histories["m"].counts() == one.histories["m"].counts()
+    assert crowd.only("platform", "windows").installs == 0
+    assert one.segment_of(0) == {}, "nothing was said of it"
+
+
+def test_a_shuffled_crowd_is_the_same_installs_in_another_order():
+    people = {"m": (FOUR, Behaviour(change=0.5))}
+    rng = np.random.default_rng(1)
+    parts = [({"platform": name}, draw_crowd(people, 200, 3, rng)) for name in ("linux", "macos")]
+    crowd = one_crowd(parts)
+    shuffled = crowd.shuffled(rng)
+    assert shuffled.segments != crowd.segments
+    for platform, part in (("linux", parts[0][1]), ("macos", parts[1][1])):
+        assert shuffled.only("platform", platform).histories["m"].counts() == part.histories["m"].counts()
+    before, after = (sorted(str((c.segment_of(i), c.of_install(i))) for i in range(400)) for c in (crowd, shuffled))
+    assert before == after

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
 from hubbub.analysis.engines.engine import engine_from
 from hubbub.protocol.invalid import Invalid
+from hubbub.simulations.kinds import KINDS, kind_class
 from hubbub.simulations.sweep.chart import sweep_chart
 from hubbub.simulations.sweep.run import MOST_POINTS, Point, grid, measure, run
 from tests.simulations.command import hubbub
@@ -32,6 +34,14 @@ def test_a_point_gives_the_same_figures_whoever_measures_it():
     assert set(figures) == {
         "error", "theory", "bound", "found", "missed", "false", "distance", "coverage", "stale"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_can_be_swept(kind: str) -> None:
+    axes = {name: int(default) for name, default in kind_class(kind).shape_axes.items()}
+    figures = measure(replace(FLAG, kind=kind, installs=10_000, repeats=1, **axes))
+    assert figures["error"] > 0
+    assert figures["bound"] > 0
 
 
 def test_what_is_done_is_not_run_again_and_a_torn_line_costs_one_point(tmp_path):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from math import exp, expm1, inf, log, log1p, sqrt
 
 import numpy as np
-from scipy import stats
+import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 
 from hubbub.protocol.invalid import Invalid, require
 
@@ -37,7 +37,7 @@ def optimal(epsilon: float, times: int, delta: float) -> float:
     _check(epsilon, times, delta)
     true = np.arange(times + 1)
     loss = (2 * true - times) * epsilon
-    mass = stats.binom.pmf(true, times, 1 / (1 + exp(-epsilon)))
+    mass = scipy.stats.binom.pmf(true, times, 1 / (1 + exp(-epsilon)))
 
     def excess(found: float) -> float:
         above = loss > found

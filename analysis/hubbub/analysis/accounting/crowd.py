@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import ceil, sqrt
 
 import numpy as np
-from scipy import stats
+import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 
 from hubbub.analysis.accounting.privacy_loss import PrivacyLoss
 from hubbub.analysis.arrays import Array, Index, Mask
@@ -60,7 +60,7 @@ def fewest(installs: int, groups: int, chance: float) -> int:
     """At least so many others are in one install's group, but for this chance: groups are drawn once, for life."""
     if groups == 1:
         return installs - 1
-    return max(0, int(stats.binom.ppf(chance, installs - 1, 1 / groups)) - 1)
+    return max(0, int(scipy.stats.binom.ppf(chance, installs - 1, 1 / groups)) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class _BesideCoins:
 def _bands(others: int, blanket: float, most: int) -> tuple[Index, Array]:
     """The law of how many coins there are, in bands; each stands at its lower end, for fewer coins hide less."""
     edges = np.append(_edges(others, blanket, most), others + 1)
-    return edges[:-1], np.diff(stats.binom.cdf(edges - 1, others, blanket))
+    return edges[:-1], np.diff(scipy.stats.binom.cdf(edges - 1, others, blanket))
 
 
 def _edges(trials: int, chance: float, most: int) -> Index:
@@ -89,7 +89,7 @@ def _edges(trials: int, chance: float, most: int) -> Index:
     if not trials:
         return np.zeros(1, dtype=np.int64)
     far, near = trials * chance, 3 * sqrt(trials * chance * (1 - chance))
-    low, high = (int(end(_TAIL, trials, chance)) for end in (stats.binom.ppf, stats.binom.isf))
+    low, high = (int(end(_TAIL, trials, chance)) for end in (scipy.stats.binom.ppf, scipy.stats.binom.isf))
     few = most // 6 + 2
     found = np.concatenate(
         [
@@ -119,7 +119,7 @@ def _two_categories(truth: float, other: float, categories: int, coins: int, mos
     starts = np.unique(np.append(_edges(coins, 2 / categories, most), [0, coins + 1]))
     edges = np.append(starts, coins + 2)
     # P(fewer than s): the report is one more with probability `either`.
-    without, with_it = (stats.binom.cdf(edges - less, coins, 2 / categories) for less in (1, 2))
+    without, with_it = (scipy.stats.binom.cdf(edges - less, coins, 2 / categories) for less in (1, 2))
     one = clear(edges[1:] - 1)
     return _BesideCoins(np.maximum(starts - 1, 0), np.diff((1 - either) * without + either * with_it), one, 1 - one)
 
@@ -130,7 +130,7 @@ def _loss(cases: Sequence[_BesideCoins], odds: float) -> Both:
         np.concatenate([getattr(case, name) for case in cases]) for name in ("coins", "weight", "one", "other")
     )
     case, ones, last = _support(coins, odds)
-    law = np.where(last, 0.0, stats.binom.pmf(ones, coins[case], odds))
+    law = np.where(last, 0.0, scipy.stats.binom.pmf(ones, coins[case], odds))
     with_one = np.insert(law[:-1], 0, 0.0)  # each case ends with a 0, with which the next begins here
     p, q = (weight[case] * ((1 - bit) * law + bit * with_one) for bit in (one[case], other[case]))
     both = (p > 0) & (q > 0)
@@ -144,8 +144,8 @@ def _loss(cases: Sequence[_BesideCoins], odds: float) -> Both:
 def _support(coins: Index, odds: float) -> tuple[Index, Index, Mask]:
     """For each case the counts of ones that there may be, the bit's included: which case, the count, and whether it is
     the last, which coins alone do not reach."""
-    low = np.where(coins > 0, np.maximum(stats.binom.ppf(_TAIL, coins, odds) - 1, 0), 0).astype(np.int64)
-    high = np.where(coins > 0, np.minimum(stats.binom.isf(_TAIL, coins, odds) + 1, coins), 0).astype(np.int64)
+    low = np.where(coins > 0, np.maximum(scipy.stats.binom.ppf(_TAIL, coins, odds) - 1, 0), 0).astype(np.int64)
+    high = np.where(coins > 0, np.minimum(scipy.stats.binom.isf(_TAIL, coins, odds) + 1, coins), 0).astype(np.int64)
     size = high - low + 2
     case = np.repeat(np.arange(len(coins)), size)
     ones = np.arange(len(case)) - (np.cumsum(size) - size)[case] + low[case]

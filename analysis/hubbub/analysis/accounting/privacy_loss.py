@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import fftconvolve
+import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 
 from hubbub.analysis.arrays import Array
 from hubbub.protocol.invalid import Invalid
@@ -146,4 +146,5 @@ def _convolved(one: Array, two: Array) -> tuple[Array, float]:
         return np.convolve(one, two), 0.0
     size = len(one) + len(two) - 1
     norms = float(np.sqrt(np.sum(one**2) * np.sum(two**2)))
-    return np.maximum(fftconvolve(one, two), 0), 3 * size * np.finfo(float).eps * float(np.log2(size)) * norms
+    both = np.maximum(scipy.signal.fftconvolve(one, two), 0)
+    return both, 3 * size * np.finfo(float).eps * float(np.log2(size)) * norms

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,14 +15,17 @@ from hubbub.analysis.commands.decode import add_candidates
 from hubbub.analysis.options import Options
 from hubbub.analysis.publishing.count_noise import CountNoise
 from hubbub.analysis.publishing.ledger import Budget, open_ledger
-from hubbub.analysis.publishing.release import release, require_outputs
+from hubbub.analysis.publishing.published_segments import Division, divided
+from hubbub.analysis.publishing.release import news, release, require_outputs
 from hubbub.analysis.publishing.released_file import document, to_csv, to_json, verify
 from hubbub.analysis.publishing.released_page import to_html
 from hubbub.protocol.invalid import Invalid, brief
-from hubbub.protocol.tally import Tally
+from hubbub.protocol.registry import Registry
+from hubbub.protocol.tally import Tally, undivided
 from hubbub.protocol.tally_files import read_tallies
 
 LEDGER = "release.ledger"
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,12})?([eE]-?[0-9]{1,2})?")
 
 
 def add_release(parser: ArgumentParser) -> None:
@@ -53,6 +58,25 @@ def add_release(parser: ArgumentParser) -> None:
     )
     add_candidates(parser)
     parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    parser.add_argument("--by", metavar="KEY", help="figures of each platform or release by itself; with --metrics")
+    parser.add_argument("--metrics", metavar="FILE", help="the registry that declares the values of KEY")
+    parser.add_argument(
+        "--top", metavar="K", type=int, help="with --by: only the K values with the most reports, chosen with noise"
+    )
+    parser.add_argument(
+        "--choice-epsilon",
+        metavar="EPSILON",
+        default="0.1",
+        help="what each of these K choices may tell about whether an install took part (default: 0.1)",
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="also what was published before and has grown since; spends again"
+    )
+    parser.add_argument(
+        "--same-collector",
+        action="store_true",
+        help="the ledger is of these tallies' collector, though none of its published counts are kept any more",
+    )
     parser.add_argument("--verify", metavar="FILE", help="whether a file's statements follow from what stands in it")
 
 
@@ -68,15 +92,39 @@ def run_release(arguments: Namespace) -> int:
     candidates = _candidates(arguments.candidates, tallies)
     first = Path(arguments.tallies[0])
     path = Path(arguments.ledger) if arguments.ledger else (first if first.is_dir() else first.parent) / LEDGER
+    division = _division(arguments)
     with open_ledger(path, budget) as ledger:
-        published = release(tallies, noise, ledger, os.urandom, options, candidates)
-        facts = document(published, noise, ledger.budget, ledger.spent, arguments.confidence)
+        new = news(
+            undivided(tallies) if division is None else divided(tallies, division.key, division.values),
+            noise,
+            ledger,
+            again=arguments.again,
+            same_collector=arguments.same_collector,
+            besides=undivided(tallies),
+        )
+        for line in new.left_out:
+            print(f"{line}; left out", file=sys.stderr)
+        published = release(new.tallies, noise, ledger, os.urandom, options, candidates, division)
+        facts = document(published, noise, ledger.budget, ledger.spent, arguments.confidence, division)
         left = ledger.budget.epsilon - ledger.spent
     for out in arguments.out:
         _put(Path(out), facts)
         print(out)
     print(f"{path}: epsilon {ledger.spent:.3f} of {ledger.budget.epsilon:g} is spent, {left:.3f} is left")
     return 0
+
+
+def _division(arguments: Namespace) -> Division | None:
+    if arguments.by is None:
+        if arguments.top is not None:
+            raise Invalid(["--top K needs --by KEY: of what the K largest are"])
+        return None
+    if arguments.top is not None and arguments.again:
+        raise Invalid(["--top K and --again do not go together: what has grown was chosen before"])
+    if arguments.metrics is None:
+        raise Invalid(["--by KEY needs --metrics FILE: which values there are must not come from the counts"])
+    declared = Registry.load(arguments.metrics).segments
+    return Division.of(declared, arguments.by, arguments.top, arguments.choice_epsilon)
 
 
 def _candidates(given: Sequence[str], tallies: Sequence[Tally]) -> dict[str, list[str]]:
@@ -90,11 +138,10 @@ def _candidates(given: Sequence[str], tallies: Sequence[Tally]) -> dict[str, lis
 
 
 def _budget(text: str) -> Budget:
-    try:
-        epsilon, delta = (float(part) for part in text.split(","))
-    except ValueError:
-        raise Invalid([f"--budget must be EPSILON,DELTA such as 3,1e-9, got {brief(text)}"]) from None
-    return Budget(epsilon=epsilon, delta=delta)
+    parts = text.split(",")
+    if len(parts) != 2 or not all(_NUMBER.fullmatch(part) for part in parts):
+        raise Invalid([f"--budget must be EPSILON,DELTA such as 3,1e-9, got {brief(text)}"])
+    return Budget(epsilon=float(parts[0]), delta=float(parts[1]))
 
 
 def _put(path: Path, facts: dict[str, Any]) -> None:

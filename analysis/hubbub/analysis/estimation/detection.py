@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-from scipy.optimize import brentq
+import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 from scipy.special import betainc
 
 from hubbub.analysis.estimation.intervals import exceeded_with
@@ -46,4 +46,5 @@ class Rule:
         def excess(count: float) -> float:
             return float(betainc(count, reports - count + 1, p_star)) - self.level
 
-        return float(brentq(excess, 1e-12, reports + 1 - 1e-12)) if excess(reports + 1 - 1e-12) < 0 else reports + 1
+        most = reports + 1 - 1e-12
+        return float(scipy.optimize.brentq(excess, 1e-12, most)) if excess(most) < 0 else reports + 1

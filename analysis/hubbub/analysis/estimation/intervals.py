@@ -104,7 +104,7 @@ def score_ratios(
     """top / bottom, each with all ratios r for which top - r bottom is not surprising (Fieller 1954).
 
     Its variance is taken where the ratio is r and not where it was estimated: `variance` gives it for a ratio of each
-    row. Where counts are small the two differ much: nobody counted does not mean nobody there.
+    row (the last axis). Where counts are small the two differ much: nobody counted does not mean nobody there.
 
     The ends are found by halving, from the plain reach outwards and then inwards, to a billionth of it.
     """
@@ -118,23 +118,23 @@ def score_ratios(
     def surprising(r: Array) -> Mask:
         return np.asarray((top - r * bottom) ** 2 > z2 * variance(r))
 
-    def end(side: float) -> Array:
-        step = np.maximum(np.where(np.isfinite(std_error), np.sqrt(z2) * std_error, 0), 1e-6)
-        inside, outside = np.nan_to_num(ratio), np.nan_to_num(ratio) + side * step
-        for _ in range(40):  # doubled until it is too far
-            far = surprising(outside)
-            if far.all():
-                break
-            step = np.where(far, step, 2 * step)
-            inside = np.where(far, inside, outside)
-            outside = np.where(far, outside, outside + side * step)
-        for _ in range(30):
-            middle = (inside + outside) / 2
-            far = surprising(middle)
-            inside, outside = np.where(far, inside, middle), np.where(far, middle, outside)
-        return np.where(np.isnan(ratio), side * np.inf, outside)
-
-    return Ratios(ratio, std_error, end(-1.0), end(1.0))
+    side = np.array([[-1.0], [1.0]])  # both ends at once: one row each
+    centre = np.nan_to_num(ratio)
+    step = np.maximum(np.where(np.isfinite(std_error), np.sqrt(z2) * std_error, 0), 1e-6) * np.ones_like(side)
+    inside, outside = centre * np.ones_like(side), centre + side * step
+    for _ in range(40):  # doubled until it is too far
+        far = surprising(outside)
+        if far.all():
+            break
+        step = np.where(far, step, 2 * step)
+        inside = np.where(far, inside, outside)
+        outside = np.where(far, outside, outside + side * step)
+    for _ in range(30):
+        middle = (inside + outside) / 2
+        far = surprising(middle)
+        inside, outside = np.where(far, inside, middle), np.where(far, middle, outside)
+    low, high = np.where(np.isnan(ratio), side * np.inf, outside)
+    return Ratios(ratio, std_error, low, high)
 
 
 def ratios(

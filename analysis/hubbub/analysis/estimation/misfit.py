@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy.special import chdtrc
 
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.cells import Cohort
@@ -45,9 +45,9 @@ def of_shares(cohorts: Sequence[Cohort], found: Shares, several: bool = False) -
     if several:
         worst = np.zeros(len(cohorts))
         np.maximum.at(worst, found.cohort[shared], squares[shared])
-        return np.where(degrees > 0, np.minimum(degrees * np.asarray(stats.chi2.sf(worst, 1)), 1), np.nan)
+        return np.where(degrees > 0, np.minimum(degrees * np.asarray(chdtrc(1, worst)), 1), np.nan)
     total = np.bincount(found.cohort[shared], squares[shared], len(cohorts))
-    return np.where(degrees > 0, np.asarray(stats.chi2.sf(total, np.maximum(degrees, 1))), np.nan)
+    return np.where(degrees > 0, np.asarray(chdtrc(np.maximum(degrees, 1), total)), np.nan)
 
 
 def of_levels(levels: Levels, leaves: Array, guess: Array) -> Array:
@@ -67,7 +67,7 @@ def of_levels(levels: Levels, leaves: Array, guess: Array) -> Array:
         mean, spread = float(np.sum(count * left)), float(np.sum(count * left**2))
         if mean > 1e-6:
             squares = float(np.sum((level.shares - fitted) ** 2 / variance))
-            p_values[place] = float(stats.chi2.sf(squares * mean / spread, mean**2 / spread))
+            p_values[place] = float(chdtrc(mean**2 / spread, squares * mean / spread))
     return p_values
 
 
@@ -81,6 +81,6 @@ def of_strings(design: Design, found: StringEstimates) -> Array:
     p_values = []
     for block in design.blocks:
         counted = np.count_nonzero(block.rows(weights.cells), axis=1)
-        tail = np.asarray(stats.chi2.sf(block.rows(squares).sum(axis=1), np.maximum(counted, 1)))
+        tail = np.asarray(chdtrc(np.maximum(counted, 1), block.rows(squares).sum(axis=1)))
         p_values.append(np.where(counted > 0, tail, np.nan))
     return np.concatenate(p_values)

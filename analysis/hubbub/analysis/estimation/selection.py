@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 from scipy.special import log_ndtr, ndtr
-from scipy.stats import false_discovery_control
 
 from hubbub.analysis.arrays import Array, Index
 from hubbub.analysis.options import Correction
@@ -26,7 +26,7 @@ def adjust(p_values: Array, correction: Correction, others: int = 0) -> Array:
     if correction == "bonferroni":
         adjusted[tested] = np.minimum(1, p_values[tested] * (np.count_nonzero(tested) + others))
     else:
-        adjusted[tested] = false_discovery_control(p_values[tested])
+        adjusted[tested] = scipy.stats.false_discovery_control(p_values[tested])
     return adjusted
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 
 from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.cells import Cohort, Pairs
@@ -235,7 +235,7 @@ def _p_values(
     answer = np.concatenate([row for _, row in observed])
     ones = sums(answer, np.concatenate([cohort.ones for cohort, _ in observed]), num_answers)
     reports = sums(answer, np.repeat([c.reports for c, _ in observed], [len(row) for _, row in observed]), num_answers)
-    p_value = np.asarray(stats.binom.sf(ones - 1, reports, observed[0][0].noise.p_star))
+    p_value = np.asarray(scipy.stats.binom.sf(ones - 1, reports, observed[0][0].noise.p_star))
     return np.asarray(np.where(reports > 0, p_value, np.nan))
 
 

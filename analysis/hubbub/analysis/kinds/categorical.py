@@ -126,9 +126,9 @@ def _among_answered(
     every = found.estimate[kept]
 
     def of_kept(ratio: Array) -> Array:
-        whole = np.zeros(len(found.estimate))
-        whole[kept] = ratio
-        return variance(whole)[kept]
+        whole = np.zeros((*ratio.shape[:-1], len(found.estimate)))
+        whole[..., kept] = ratio
+        return variance(whole)[..., kept]
 
     among = score_ratios(every, answered, of_kept, of_answered, options.confidence)
     few = found.variance.rests_on_few(found.estimate)[kept]

@@ -64,7 +64,8 @@ class Kind(Generic[S]):
     `decode` makes a result of pooled tallies, and of candidates where the list of answers is open. `unit_variance` is n
     times the variance of the estimated share of an answer that a share of n installs holds, beside so many strings.
     `planned` is the shape with given `plan_options`, `alternatives` are all that differ from it in what was not given,
-    of which a plan takes the best, `toml` is a shape's keys in a metrics.toml, `plan_problems` what is wrong
+    of which a plan takes the best, `toml` is a shape's keys in a metrics.toml and `slots` how many kept answers one is
+    usually given, `plan_problems` what is wrong
     with expecting so many strings, `plan_remarks` what else a planner should know.
 
     What a plan must know of `decode`: `tested` is how many rows it tests, given so many candidates; `row_variance` is
@@ -77,6 +78,7 @@ class Kind(Generic[S]):
     planned: Callable[[Mapping[str, int], int], S]
     toml: Callable[[S], str]
     alternatives: Callable[[S, Mapping[str, int]], Sequence[S]] = lambda shape, given: (shape,)
+    slots: Callable[[S], int] = lambda shape: min(shape.most_slots, 2)
     tested: Callable[[S, int], int] = lambda shape, candidates: 1
     row_variance: Callable[[S, Noise, float, int], float] | None = None
     asked: Callable[[S], float] | None = None

@@ -1,10 +1,10 @@
-"""Means and sums of numbers that arrive as one bit: which end of the range.
+"""Means and sums of numbers that arrive as one of a few points of their range.
 
-Rounding to an end is random (alpha-point rounding, Ding, Kulkarni, Yekhanin 2017), so the share of installs that were
-rounded up is the mean's place in the range. How far the numbers themselves spread cannot be seen through one bit. For a
-sample of a population the bit's variance is binomial whatever the spread; for the installs that reported it is at
-most that, with equality where all hold the same number. Both estimands therefore get the binomial interval, exact
-for the one and on the careful side for the other.
+Rounding to a point is random (alpha-point rounding, Ding, Kulkarni, Yekhanin 2017), and so that the points' average is
+that of the numbers. How far the numbers themselves spread between two points cannot be seen. For a sample of a
+population that does not matter: points are a sample, too. Of the installs that reported the interval allows for the
+most that rounding can have added, given how often each point was met: exact where all hold the same number in the
+middle between two points, and on the careful side elsewhere. With two points both are the binomial interval.
 """
 
 from __future__ import annotations
@@ -14,33 +14,37 @@ from fractions import Fraction
 
 import numpy as np
 
+from hubbub.analysis.estimation.grid import GridMean, grid_mean
 from hubbub.analysis.estimation.shares import shares
-from hubbub.analysis.kinds.kind import Goal, Kind, Pools
+from hubbub.analysis.kinds.kind import Goal, Kind, PlanOption, Pools, Sketch
 from hubbub.analysis.kinds.rows import Columns, assemble, average_installs, cohorts_of, places_of, require_same_shape
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import NUMBER, Decoding, Diagnostics
 from hubbub.protocol.channel import Noise
 from hubbub.protocol.kinds import Mean
 
+_MOST_TRIED = 20  # points: more are best from an epsilon of 9 on
+
 
 def decode_mean(pools: Pools, candidates: Sequence[str], options: Options) -> Decoding:
     require_same_shape(pools)
     shape = pools[0].metric.shape
     assert isinstance(shape, Mean)
+    found = _of_points(pools, shape, options) if shape.points > 2 else _of_ends(pools, options)
     low_end, span = float(shape.low), float(shape.high - shape.low)
-    found = shares(cohorts_of(pools), [[0] for _ in pools], 1, finite=0.0, places=places_of(pools))
-    low, high = found.interval(options.confidence)
     # The mean, and the sum over the installs of an average epoch.
     factor = np.array([1.0, average_installs(pools)])
+    with np.errstate(invalid="ignore"):  # the sum of nobody
+        std_error = factor * span * found.std_error
     rows = Columns(
         values=["mean", "sum"],
         roles=[NUMBER, NUMBER],
-        estimate=factor * (low_end + span * found.estimate),
-        std_error=factor * span * found.std_error,
-        low=factor * (low_end + span * np.clip(low, 0, 1)),
-        high=factor * (low_end + span * np.clip(high, 0, 1)),
+        estimate=factor * (low_end + span * found.place),
+        std_error=std_error,
+        low=factor * (low_end + span * np.clip(found.low, 0, 1)),
+        high=factor * (low_end + span * np.clip(found.high, 0, 1)),
         p_value=np.full(2, np.nan),
-        best_guess=factor * (low_end + span * np.clip(found.estimate, 0, 1)),
+        best_guess=factor * (low_end + span * np.clip(found.place, 0, 1)),
     )
     gain = min(pool.cohorts[0].noise.gain for pool in pools)
     return assemble(
@@ -53,40 +57,79 @@ def decode_mean(pools: Pools, candidates: Sequence[str], options: Options) -> De
             indistinguishable=(),
             rank=1,
             num_columns=1,
-            # A fake report moves the bit's share from one end to the other: by 1 / gain of the range.
+            # A fake report moves the share of one end to the other: by 1 / gain of the range.
             attack_radius=options.fake_share * span / gain,
             fake_share=options.fake_share,
             hidden_heavy_share=0.0,
         ),
         noise_floor=float("nan"),
-        notes=_notes(shape, options),
+        notes=_notes(shape, options, found),
     )
 
 
-def _notes(shape: Mean, options: Options) -> list[str]:
+def _of_ends(pools: Pools, options: Options) -> GridMean:
+    """Of two points: the share of those at the high end is the place in the range."""
+    found = shares(cohorts_of(pools), [[0] for _ in pools], 1, finite=0.0, places=places_of(pools))
+    low, high = found.interval(options.confidence)
+    place, error = float(found.estimate[0]), float(found.std_error[0])
+    return GridMean(place=place, std_error=error, low=float(low[0]), high=float(high[0]), too_wide=np.inf)
+
+
+def _of_points(pools: Pools, shape: Mean, options: Options) -> GridMean:
+    return grid_mean(cohorts_of(pools), shape.points, options.estimand, options.confidence)
+
+
+def _notes(shape: Mean, options: Options, found: GridMean) -> list[str]:
     notes = [f"An install that recorded nothing counts as {float(shape.absent):g}."]
-    if options.estimand == "reporting":
+    if options.estimand == "reporting" and shape.points == 2:
         notes.append("The interval is exact if all installs hold the same number, and wider than needed otherwise.")
+    elif options.estimand == "reporting" and np.isfinite(found.too_wide):
+        most = np.ceil(100 * found.too_wide) / 100
+        notes.append(f"The interval allows for the most that rounding can add; it is at most {most:g} times too wide.")
     return notes
 
 
 def _unit_variance(shape: Mean, noise: Noise, share: float, strings: int) -> float:
-    """Of a population, where the number lies in the middle of its range: the worst place."""
+    """Of a population, where all hold the same number, at the worst place in the range."""
     q, p = float(noise.q_star), float(noise.p_star)
-    ones = (p + q) / 2
-    return ones * (1 - ones) / (q - p) ** 2
+    if shape.points == 2:
+        ones = (p + q) / 2
+        return ones * (1 - ones) / (q - p) ** 2
+    points = np.linspace(-0.5, 0.5, shape.points)
+    middle = (points[1:] + points[:-1]) / 2
+    t = np.clip(middle / (q - p), points[:-1], points[1:])
+    square = points[:-1] ** 2 + 2 * middle * (t - points[:-1])
+    return float(np.max((p * (points**2).sum() + (q - p) * square) / (q - p) ** 2 - t**2))
 
 
 def _planned(given: Mapping[str, int], strings: int) -> Mean:
-    return Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0))
+    return Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0), points=given.get("points", 2))
+
+
+def _alternatives(shape: Mean, given: Mapping[str, int]) -> list[Mean]:
+    return [shape] if "points" in given else [shape.replace(points=points) for points in range(2, _MOST_TRIED + 1)]
+
+
+def _remarks(sketch: Sketch[Mean]) -> list[str]:
+    points = sketch.shape.points
+    if points == 2:
+        return ["points = 2: one bit, which end of the range."]
+    return [
+        f"points = {points}: a number is rounded to one of {points}; one that moves over all of them needs "
+        f"max_values = {points} kept answers, epsilon {points * sketch.epsilon_permanent:g} in a life."
+    ]
 
 
 MEAN: Kind[Mean] = Kind(
     decode=decode_mean,
     unit_variance=_unit_variance,
     planned=_planned,
+    alternatives=_alternatives,
+    plan_options=(PlanOption("points", None, "mean (default: as many as are best)"),),
+    plan_remarks=_remarks,
+    slots=lambda shape: shape.points,
     has_shares=False,
-    toml=lambda shape: "low = 0\nhigh = 1\nabsent = 0",
+    toml=lambda shape: f"low = 0\nhigh = 1\nabsent = 0\npoints = {shape.points}",
     released=lambda decoding: [0],  # not the sum: it rests on the number of installs, too
     goal=Goal(
         what="a difference",

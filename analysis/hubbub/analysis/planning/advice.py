@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, inf
 
-from scipy import stats
+import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 
 from hubbub.analysis.planning.plan import Plan, installs_for, share_for
 from hubbub.protocol.channel import KaryChannel, Noise, SubsetChannel
@@ -52,7 +52,7 @@ def slots_for(change_rate: float, life: int, most_stale: float = 0.1) -> Slots:
         problems.append(f"life must be at least 1 epoch, got {life}")
     if problems:
         raise Invalid(problems)
-    changes = int(stats.binom.ppf(0.95, life - 1, change_rate)) if life > 1 else 0
+    changes = int(scipy.stats.binom.ppf(0.95, life - 1, change_rate)) if life > 1 else 0
     hold = 1
     while hold < min(life, 1000) and stale_share(change_rate, hold + 1) <= most_stale:
         hold += 1

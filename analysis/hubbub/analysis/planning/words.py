@@ -119,7 +119,8 @@ def table_words(plan: Plan, found: Mapping[tuple[float, Fraction], float]) -> li
 def toml_of(plan: Plan, slots: Slots | None) -> str:
     """The planned metric, to be put into a metrics.toml."""
     most = plan.shape.most_slots
-    slots_wanted = [] if plan.once else [f"max_values = {min(most, slots.max_values) if slots else min(most, 2)}"]
+    usual = kind_of(plan.shape.kind).slots(plan.shape)
+    slots_wanted = [] if plan.once else [f"max_values = {min(most, slots.max_values) if slots else usual}"]
     return "\n".join(
         [
             "[metrics.planned]",

@@ -1,4 +1,5 @@
-"""Whole-number noise with exact laws: discrete Laplace and discrete Gaussian (Canonne, Kamath, Steinke 2020).
+"""Whole-number noise with exact laws: discrete Laplace and discrete Gaussian (Canonne, Kamath, Steinke 2020), and the
+exponential mechanism.
 
 All chance comes from `random`, a function like `os.urandom`; parameters are fractions and every decision compares whole
 numbers, so no float has a say and no rounding changes a law (Mironov 2012 read secrets off rounded noise). How long a
@@ -7,7 +8,7 @@ draw takes depends on what is drawn: draw where nobody holds a watch, as a relea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import isqrt
 
@@ -77,6 +78,20 @@ class NoiseSource:
         if self.coin(1, 2):
             return -size if size else None
         return size
+
+    def likely(self, scores: Sequence[int], rate: Fraction) -> int:
+        """i with probability proportional to exp(rate scores[i])."""
+        if not scores or rate < 0:
+            raise Invalid([f"a choice needs something to choose from and a rate of at least 0, got {rate}"])
+        while (drawn := self._likely_try(scores, rate)) is None:
+            pass
+        return drawn
+
+    def _likely_try(self, scores: Sequence[int], rate: Fraction) -> int | None:
+        """Any of them, kept with its odds against the best."""
+        drawn = self.below(len(scores))
+        behind = max(scores) - scores[drawn]
+        return drawn if self.exp_coin(behind * rate.numerator, rate.denominator) else None
 
     def gaussian(self, variance: Fraction) -> int:
         """x with probability proportional to exp(-x^2 / (2 variance)); its variance is at most that."""

@@ -23,11 +23,19 @@ from hubbub.analysis.options import Options
 from hubbub.analysis.publishing.count_noise import CountNoise, counts_of_a_report
 from hubbub.analysis.publishing.discrete_noise import NoiseSource, Random
 from hubbub.analysis.publishing.ledger import Item, Ledger
+from hubbub.analysis.publishing.published_segments import (
+    Division,
+    choose,
+    item_of_choice,
+    reports_of_an_install,
+    scores_of,
+)
 from hubbub.analysis.result import NUMBER, Decoding, epoch_span
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.tally import Counts, Tally
+from hubbub.protocol.segments import in_words
+from hubbub.protocol.tally import Counts, Tally, undivided
 
 _FEWEST = 10  # deviations of its noise that a count of reports must have, or its cohort is left out
 
@@ -67,14 +75,76 @@ def release(
     random: Random,
     options: Options,
     candidates: Candidates | None = None,
+    division: Division | None = None,
 ) -> list[PublishedMetric]:
-    """Charge the ledger, draw the noise, estimate. Raises `Invalid`, with nothing charged, for what cannot be
-    published."""
+    """Charge the ledger, draw the noise, estimate. With a `division` tallies are `divided`, and if it has a `top` only
+    those of the values that are chosen are published. Raises `Invalid`, with nothing charged, for what cannot be."""
     lists = candidates or {}
-    require(_problems(tallies, lists))
-    ledger.charge([item for tally in tallies for item in items_of(tally, noise)])
+    require(_problems(tallies, lists, ledger.budget.delta))
     source = NoiseSource(random)
-    return [publish(tally, noise, source, options, lists.get(tally.metric.name, ())) for tally in tallies]
+    chosen = list(tallies) if division is None else _chosen(tallies, division, noise, ledger, source)
+    ledger.charge([item for tally in chosen for item in items_of(tally, noise)])
+    return [publish(tally, noise, source, options, lists.get(tally.metric.name, ())) for tally in chosen]
+
+
+def _chosen(
+    tallies: Sequence[Tally], division: Division, noise: CountNoise, ledger: Ledger, source: NoiseSource
+) -> list[Tally]:
+    """The tallies of the values that are chosen; the choice is charged before it is made, and only if there is room for
+    the figures, too, which cost the same whichever are chosen."""
+    if division.top is None:
+        return list(tallies)
+    choice = item_of_choice(tallies, division)
+    ledger.require_room([choice, *(item for tally in tallies for item in items_of(tally, noise))])
+    ledger.charge([choice])
+    values = choose(scores_of(tallies, division), division, reports_of_an_install(tallies), source)
+    return [tally for tally in tallies if dict(tally.metric.segment)[division.key] in values]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """Of what was counted: that of which nothing was published yet, and what was left out, in words."""
+
+    tallies: list[Tally]
+    left_out: list[str]
+
+
+def news(
+    tallies: Sequence[Tally],
+    noise: CountNoise,
+    ledger: Ledger,
+    *,
+    again: bool = False,
+    same_collector: bool = False,
+    besides: Sequence[Tally] = (),
+) -> News:
+    """What a ledger has not seen: epochs that were never published, and with `again` those that have grown since. The
+    others, and those `besides`, are there to show that it is the ledger of these tallies' collector; `same_collector`
+    says so where no published epoch is left. Raises `Invalid` where it is another's, or there is nothing new."""
+    items = [(tally, item) for tally in tallies for item in items_of(tally, noise)]
+    known = [*(item for _, item in items), *(item for tally in besides for item in items_of(tally, noise))]
+    require(ledger.strangers(known, vouched=same_collector))
+    fresh: dict[str, dict[int, Counts]] = {tally.metric.metric_hash: {} for tally in tallies if not tally.epochs}
+    left_out = []
+    for tally, item in items:
+        old = ledger.newest(item.key)
+        if old is None and ledger.has_others(item):
+            continue  # another segment was chosen then
+        if old is None or (again and item.digest != old.digest):
+            fresh.setdefault(item.metric_hash, {})[item.epoch] = tally.epochs[item.epoch]
+        elif item.digest == old.digest:
+            left_out.append(f"{item} was published before" + (f", with {old.noise}" if old.noise != item.noise else ""))
+        else:
+            left_out.append(f"{item} was published before and has grown since (--again publishes it and spends again)")
+    if tallies and not fresh:
+        raise Invalid([*left_out, "nothing is new: publish those files again; another draw would spend again"])
+    metrics = {tally.metric.metric_hash: tally.metric for tally in tallies}
+    return News(tallies=[Tally(metrics[key], epochs) for key, epochs in fresh.items()], left_out=left_out)
+
+
+def name_of(metric: Definition) -> str:
+    """`dark_theme`, or `dark_theme, platform linux`."""
+    return ", ".join(filter(None, (metric.name, in_words(metric.segment))))
 
 
 def items_of(tally: Tally, noise: CountNoise) -> list[Item]:
@@ -82,7 +152,7 @@ def items_of(tally: Tally, noise: CountNoise) -> list[Item]:
     metric = tally.metric
     return [
         Item(
-            metric=metric.name,
+            metric=name_of(metric),
             metric_hash=metric.metric_hash,
             every=metric.every,
             epoch=epoch,
@@ -90,14 +160,17 @@ def items_of(tally: Tally, noise: CountNoise) -> list[Item]:
             digest=blake2b(repr((counts.num_reports, counts.bit_counts)).encode(), digest_size=16).hexdigest(),
             noise=str(noise),
             counts=counts_of_a_report(metric),
+            cells=tuple((n, *row) for n, row in zip(counts.num_reports, counts.bit_counts, strict=True)),
+            question=metric.undivided.metric_hash,
+            by=", ".join(key for key, _ in metric.segment),
         )
         for epoch, counts in tally.epochs.items()
     ]
 
 
-def _problems(tallies: Sequence[Tally], candidates: Candidates) -> list[str]:
+def _problems(tallies: Sequence[Tally], candidates: Candidates, delta: float) -> list[str]:
     problems = [] if tallies else ["at least one tally must be given, got none"]
-    for name, times in Counter(tally.metric.name for tally in tallies).items():
+    for name, times in Counter(metric.name for metric in {tally.metric.undivided for tally in tallies}).items():
         if times > 1:
             problems.append(f"{name} must be published one definition at a time, got {times}")
     for tally in tallies:
@@ -111,6 +184,13 @@ def _problems(tallies: Sequence[Tally], candidates: Candidates) -> list[str]:
             )
         if not tally.epochs:
             problems.append(f"{metric.name} must have at least one epoch, got none")
+    for tally in undivided(tallies):
+        most = max((sum(counts.num_reports) for counts in tally.epochs.values()), default=0)
+        if most and delta >= 1 / most:
+            problems.append(
+                f"the budget's delta must be below 1/{most}, or everything about one of the installs that reported "
+                f"{tally.metric.name} could be published by chance, got {delta:g}"
+            )
     return problems
 
 

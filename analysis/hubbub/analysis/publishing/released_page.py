@@ -12,6 +12,7 @@ from typing import Any
 from hubbub.analysis.publishing.released_file import SCRIPT
 from hubbub.analysis.render.text import number, percent
 from hubbub.protocol.invalid import plural
+from hubbub.protocol.segments import in_words
 
 _TOO_FEW = "Too few reports for figures with so much noise."
 _STYLE = """
@@ -35,6 +36,7 @@ def to_html(facts: dict[str, Any]) -> str:
         "<h1>Published figures</h1>",
         f"<p>Estimates with {100 * facts['confidence']:g} % intervals, made from counts with added noise "
         f"({escape(facts['count_noise'])}); every answer had random noise on the device it came from.</p>",
+        *_choice(facts["choice"]),
         *(_metric(one) for one in facts["metrics"]),
         "<h2>What these figures tell about one install</h2>",
         '<div class="box"><p>All of this holds only if whoever collects the messages is trusted to publish figures and '
@@ -48,8 +50,17 @@ def to_html(facts: dict[str, Any]) -> str:
     return "\n".join(parts) + "\n"
 
 
+def _choice(choice: dict[str, Any] | None) -> list[str]:
+    if choice is None:
+        return []
+    words = f"The {choice['top']} of {choice['among']} with the most reports by {choice['by']}, chosen with noise, too."
+    return [f"<p>{escape(words)}</p>"]
+
+
 def _metric(one: dict[str, Any]) -> str:
-    title, listed = f"<h2>{escape(one['metric']['name'])}</h2>", one["candidates"]
+    segment = in_words(one["metric"].get("segment", {}).items())
+    title = f"<h2>{escape(', '.join(filter(None, (one['metric']['name'], segment))))}</h2>"
+    listed = one["candidates"]
     if not one["figures"]:
         return f"{title}<p>{'None of ' + plural(listed, 'string') + ' was detected.' if listed else _TOO_FEW}</p>"
     rows = "".join(_row(figure, one["unit"]) for figure in one["figures"])

@@ -167,7 +167,7 @@ def comparison_cells(comparison: Comparison, i: int) -> list[str]:
 
 def _side(decoding: Decoding, other: Decoding) -> str:
     """What tells this side from the other."""
-    segment = in_words(decoding.segment) or "all"
+    segment = in_words(set(decoding.segment) - set(other.segment)) or "all"
     epochs = epoch_span(decoding.epochs) or decoding.metric
     if decoding.segment == other.segment:
         return epochs

@@ -21,6 +21,7 @@ from hubbub.collector.http.connections import SERVER, Connection, Handler
 from hubbub.collector.http.known_headers import KnownHead, QuickConnection
 from hubbub.collector.http.limits import Limits, address_behind, retry_after
 from hubbub.collector.http.openapi import document
+from hubbub.collector.http.privacy import STYLE, PrivacyPages
 from hubbub.collector.http.reads import Reads, TooManyReads
 from hubbub.collector.intake import Arrival, Intake, inflate
 from hubbub.collector.metrics import CollectorMetrics
@@ -75,7 +76,7 @@ class App:
         self._own_metrics = own_metrics
         self._process_metrics = ProcessMetrics()
         self._operator_log = operator_log
-        self._registry = _registry_document(registry)
+        self._registry, self._privacy = _registry_document(registry), PrivacyPages(registry)
         self._acknowledgements = Acknowledgements()
         self._reads = Reads(committer)
         self._reading_bytes = 0
@@ -86,6 +87,8 @@ class App:
             "/v1/tallies": {"GET": self._get_tallies},
             "/v1/metrics": {"GET": self._get_metrics},
             "/v1/openapi.json": {"GET": self._get_openapi},
+            "/privacy": {"GET": self._get_privacy},
+            STYLE: {"GET": self._get_style},
             "/metrics": {"GET": self._get_prometheus},
             "/healthz": {"GET": self._get_healthz},
             "/readyz": {"GET": self._get_readyz},
@@ -94,6 +97,7 @@ class App:
     def change(self, settings: Settings, registry: Registry, intake: Intake) -> None:
         """Answer under other settings and another registry from now on."""
         self._settings, self._intake, self._registry = settings, intake, _registry_document(registry)
+        self._privacy = PrivacyPages(registry)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
@@ -289,6 +293,12 @@ class App:
 
     async def _get_metrics(self, request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=self._registry, content_type=_JSON, headers=_FOR_ANY_PAGE)
+
+    async def _get_privacy(self, request: web.BaseRequest) -> web.StreamResponse:
+        return self._privacy.page(request)
+
+    async def _get_style(self, request: web.BaseRequest) -> web.StreamResponse:
+        return self._privacy.style()
 
     async def _get_openapi(self, request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(text=json.dumps(document(), indent=1), content_type=_JSON, headers=_FOR_ANY_PAGE)

@@ -27,6 +27,8 @@ def document() -> Document:
             "/v1/tallies": {"get": _tallies()},
             "/v1/metrics": {"get": _get("the public registry and its label", "Registry")},
             "/v1/openapi.json": {"get": _get("this document", None)},
+            "/privacy": {"get": _page("the page for the people who are asked", "text/html")},
+            "/privacy.css": {"get": _page("its style", "text/css")},
             "/metrics": {"get": _text("counts and latencies for Prometheus", token=True)},
             "/healthz": {"get": _text("whether the process lives")},
             "/readyz": {"get": {**_text("whether batches are taken"), **_ready()}},
@@ -93,6 +95,11 @@ def _text(summary: str, token: bool = False) -> Document:
     statuses = (500, 401) if token else (500,)
     operation: Document = {"summary": summary, "responses": {"200": answer} | _problems(*statuses)}
     return operation | ({"security": [{"token": []}]} if token else {})
+
+
+def _page(description: str, media_type: str) -> Document:
+    answer = {"description": description, "content": {media_type: {"schema": {"type": "string"}}}}
+    return {"responses": {"200": answer} | _problems(500)}
 
 
 def _ready() -> Document:

@@ -38,6 +38,8 @@ from hubbub.protocol.wire import unpack
 TRY_AGAIN = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
 _FOLD_BYTES = 2 << 20
 _FOLD_REPORTS = 1 << 16  # enough to make the cost of a fold small, few enough for the processor's cache
+_FOLD_LAYOUTS = 8  # a fold costs something for each metric in each segment: with more of them, more reports are awaited
+_FOLD_PATIENCE = 8  # but not more than so many times as many
 _SWEEP_BUCKETS = 200
 _LONGEST_GRACE = 60
 
@@ -178,7 +180,8 @@ class LoggedCounts:
         self._pending_reports += arrival.layout.num_reports
 
     def fold_if_many(self) -> None:
-        if self._pending_bytes >= _FOLD_BYTES or self._pending_reports >= _FOLD_REPORTS:
+        times = min(max(1, len(self._pending) // _FOLD_LAYOUTS), _FOLD_PATIENCE)
+        if self._pending_bytes >= times * _FOLD_BYTES or self._pending_reports >= times * _FOLD_REPORTS:
             self.fold()
 
     def fold(self) -> None:

@@ -2,11 +2,13 @@
 
 Only the people are made up. The collector is the real command in a process of its own; every install is the real
 client with a state of its own and a clock that runs through the last days in milliseconds; estimates are what an
-analyst would get from the same tallies. The truth is known to the demo alone.
+analyst would get from the same tallies, of all installs and of some platforms and releases by themselves. The truth
+is known to the demo alone.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import time
@@ -16,58 +18,32 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from random import Random
 from typing import TextIO
 
 import numpy as np
 
-from hubbub.analysis import decode, progress
+from hubbub.analysis import by_segment, decode, progress, undivided
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
 from hubbub.analysis.render.text import text_table
 from hubbub.analysis.result import NUMBER, Decoding
 from hubbub.client import Registry
 from hubbub.client.upload import attempt, post
 from hubbub.protocol.cadence import DAY
+from hubbub.protocol.metric import Metric
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import fetch_tallies
+from hubbub.simulations.demo.people import CANDIDATES, DAYS, demo_registry, make_crowd
 from hubbub.simulations.fleet import FleetRun, run_fleet
-from hubbub.simulations.people.behaviour import Behaviour
-from hubbub.simulations.people.distribution import parse_population, weighted_values
-from hubbub.simulations.people.histories import Crowd, draw_crowd
-from hubbub.simulations.people.truth import Truth, truth_of
+from hubbub.simulations.people.histories import Crowd
+from hubbub.simulations.people.truth import truth_of
 from hubbub.simulations.server import Collector, running_collector, running_dashboard
 
-DAYS = 3
 VANDALS = 25
 LOOK_SECONDS = 1.0
-PAGES = [f"https://{name}.example/" for name in ("news", "mail", "search", "wiki", "maps", "weather", "radio", "chess")]
-CANDIDATES = [*PAGES, "https://nobody.example/", "https://nowhere.example/"]
-
-POPULATIONS = {
-    "dark_theme": "share:62%",
-    "startup_time": "lognormal:2.4,0.5",
-    "file_size": "lognormal:12,1.6",
-    "latency": "lognormal:14,0.55",
-}
-LANGUAGES = {"python": 34, "javascript": 26, "markdown": 18, "rust": 12, "other": 10}
-BEHAVIOURS = {"language": Behaviour(absent=0.1), "startup_time": Behaviour(change=1.0)}
-
-
-def demo_registry() -> Registry:
-    return Registry.parse(files("hubbub.simulations.demo").joinpath("metrics.toml").read_text(encoding="utf-8"))
-
-
-def make_crowd(installs: int, seed: int) -> Crowd:
-    """The same people for the same seed, whoever asks: workers need not be told the answers."""
-    populations = {
-        "language": weighted_values(list(LANGUAGES), list(LANGUAGES.values()), "by weight", numeric=False),
-        "homepage": weighted_values(PAGES, np.arange(1, len(PAGES) + 1) ** -0.9, "zipf:0.9", numeric=False),
-        **{name: parse_population(demo_registry()[name].shape, text) for name, text in POPULATIONS.items()},
-    }
-    people = {name: (populations[name], BEHAVIOURS.get(name, Behaviour())) for name in demo_registry().metrics}
-    return draw_crowd(people, installs, DAYS, np.random.default_rng(seed))
+TOLD_APART = (("startup_time", "mean", "platform"), ("exports", "[0, 1)", "release"))
+"""What the table also shows by segment: how long the editor takes to start, and how many never export."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +59,8 @@ class TableRow:
     noise_floor: float
     visible: bool
     number: bool
+    segment: str = ""
+    """Whose line it is: `platform linux`; empty for all installs together."""
 
     @property
     def holds(self) -> bool:
@@ -114,7 +92,7 @@ def run_demo(installs: int, processes: int, seed: int, out: TextIO, once: bool, 
             counts = _watch(screen, collector, registry, crowd, processes, seed)
             _vandalise(collector, seed)
             rows = list(read(collector, registry, crowd))
-            screen.show(_table(rows, installs, installs, screen.style))
+            screen.show(_table(rows, installs, installs, screen.style), last=True)
             for line in _summary(rows, counts, collector, time.monotonic() - started, once):
                 screen.say(line)
             if not once:
@@ -156,20 +134,25 @@ def _watch(
 
 
 def read(collector: Collector, registry: Registry, crowd: Crowd) -> Iterator[TableRow]:
-    """What an analyst would read off this collector now, the truth beside it."""
-    tallies = {tally.metric.name: tally for tally in fetch_tallies(collector.url, collector.token)}
+    """What an analyst would read off this collector now, the truth beside it: of all installs, then by segment."""
+    tallies = list(fetch_tallies(collector.url, collector.token))
+    together = {tally.metric.name: tally for tally in undivided(tallies)}
     for metric in registry:
-        if metric.name in tallies:
-            decoding = _decode(tallies[metric.name])
-            truth = truth_of(decoding, metric, crowd.histories[metric.name].counts(), DAYS)
-            yield from _rows(decoding, truth)
+        if metric.name in together:
+            yield from _rows(_decode(together[metric.name]), metric, crowd)
+    for name, value, key in TOLD_APART:
+        counted = [tally for tally in tallies if tally.metric.name == name]  # none, before the first has reported
+        for segment, (tally,) in by_segment(counted, key).items() if counted else ():
+            rows = _rows(_decode(tally), registry[name], crowd.only(key, segment), f"{key} {segment}")
+            yield from (row for row in rows if row.value == value)
 
 
 def _decode(tally: Tally) -> Decoding:
     return decode(tally, CANDIDATES if tally.metric.shape.open_list else None)
 
 
-def _rows(decoding: Decoding, truth: Truth) -> Iterator[TableRow]:
+def _rows(decoding: Decoding, metric: Metric, crowd: Crowd, segment: str = "") -> Iterator[TableRow]:
+    truth = truth_of(decoding, metric, crowd.histories[metric.name].counts(), DAYS)
     detected = decoding.detected
     numbers = NUMBER in decoding.roles  # 64 cells of a range would fill the screen; its quantiles say more
     for i, (value, role) in enumerate(zip(decoding.values, decoding.roles, strict=True)):
@@ -184,6 +167,7 @@ def _rows(decoding: Decoding, truth: Truth) -> Iterator[TableRow]:
                 noise_floor=decoding.noise_floor,
                 visible=bool(detected[i]),
                 number=role == NUMBER,
+                segment=segment,
             )
 
 
@@ -210,7 +194,11 @@ class Screen:
         print(line, file=self._out, flush=True)
         self._height = 0
 
-    def show(self, lines: list[str]) -> None:
+    def show(self, lines: list[str], *, last: bool = False) -> None:
+        """On a terminal that is too low for it a table is cut, but for the last: what has left the screen cannot be
+        drawn over."""
+        if self.live and not last:
+            lines = lines[: max(1, shutil.get_terminal_size().lines - 1)]
         if self.live and self._height:
             self._out.write(f"\x1b[{self._height}A")
         end = "\x1b[K\n" if self.live else "\n"
@@ -225,7 +213,9 @@ def _table(rows: list[TableRow], home: int, installs: int, style: Style = PLAIN)
     cells = [_cells(row, first=row.metric != last) for row, last in zip(rows, ["", *names], strict=False)]
     header, *lines = text_table(_HEADER, cells, left=(0, 1, 2, 5, 7), widths=_WIDTHS, gap=" ")
     styled = [_styled(line, row, style) for line, row in zip(lines, rows, strict=True)]
-    return [f"{bar} {home:,} of {installs:,} installs have reported", "", header, *styled]
+    together = sum(not row.segment for row in rows)
+    apart = ["", *styled[together:]] if styled[together:] else []
+    return [f"{bar} {home:,} of {installs:,} installs have reported", "", header, *styled[:together], *apart]
 
 
 _HEADER = ("", "metric", "value", "truth", "estimate", "  95 % interval", "noise floor", "")
@@ -237,7 +227,7 @@ def _cells(row: TableRow, *, first: bool) -> list[str]:
     return [
         "",
         row.metric if first else "",
-        row.value,
+        f"{row.value}, {row.segment}" if row.segment else row.value,
         _figure(row, row.truth),
         _figure(row, row.estimate),
         f"  {_figure(row, row.low)} to {_figure(row, row.high)}",

@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.analysis.arrays import Array
+from hubbub.analysis.estimation.cells import TwoStageNoise
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
+from hubbub.protocol.channel import Noise
 from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.shape import Shape
 
@@ -37,6 +39,15 @@ class ValueMasks(NamedTuple):
     """The masks of some values in one cohort: the key of each, that of silence last, and where each key has bits."""
 
     keys: Index
+    where: Index
+
+
+class Rounding(NamedTuple):
+    """How numbers are rounded up or down, for each value and last for silence: the key of the mask below, and from
+    which dither on, as a part of 1, it is the next one; and where each key has its bit."""
+
+    below: Index
+    threshold: Array
     where: Index
 
 
@@ -92,9 +103,8 @@ class Kind(Generic[S]):
             where[key, : len(bits)] = bits
         return ValueMasks(np.array([keys[mask] for mask in encoded], dtype=np.int64), where)
 
-    def dither_thresholds(self, values: Sequence[Any]) -> Array | None:
-        """Of a kind that rounds by the install's dither to its one bit: from which dither on, as a part of 1, the bit
-        is set, for each value and last for silence. None where masks depend on the value and the cohort alone."""
+    def rounding(self, values: Sequence[Any]) -> Rounding | None:
+        """Of a kind that rounds by the install's dither. None where masks depend on the value and the cohort alone."""
         return None
 
     def ones(self, by_cohort: Index, positions: npt.NDArray[np.integer[Any]] | None) -> list[Index]:
@@ -145,6 +155,12 @@ class Kind(Generic[S]):
     def seen_through(self, share: float, fitted: int) -> tuple[float, float]:
         """How much of one bit's variance an answer has, and the share of installs whose mask has that bit."""
         return 1.0, share
+
+    def repeated_variance(self, noise: Noise, share: float, fitted: int) -> float:
+        """n times the part of an estimate's variance that is drawn anew with every report."""
+        floor, slope = TwoStageNoise.of(noise).instantaneous
+        scale, behind = self.seen_through(share, fitted)
+        return scale * (floor + slope * behind)
 
     def least_variance(self, e: float) -> float:
         """n times the least variance of an estimate that any mechanism with epsilon = ln(e) can have."""

@@ -10,15 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.analysis.arrays import Array
+from hubbub.analysis.estimation.cells import TwoStageNoise
 from hubbub.analysis.result import Decoding
+from hubbub.protocol.channel import Noise
 from hubbub.protocol.kinds import Mean
-from hubbub.simulations.kinds.kind import Index, Kind, Population
+from hubbub.simulations.kinds.kind import NOWHERE, Index, Kind, Population, Rounding
 from hubbub.simulations.kinds.numbers import GRID, number_population
 
 
 class MeanKind(Kind[Mean]):
-    """The answers, where they are counted, are the low and the high end that numbers were rounded to. Errors are parts
-    of the range."""
+    """The answers, where they are counted, are the points that numbers were rounded to. Errors are parts of the
+    range."""
 
     counts_answers = False
     headline = "{reading}"
@@ -35,14 +37,18 @@ class MeanKind(Kind[Mean]):
         edges = np.linspace(float(self.shape.low), float(self.shape.high), GRID + 1)
         return number_population("mean", edges, self.shape.unit, name, numbers, text)
 
-    def dither_thresholds(self, values: Sequence[Any]) -> Array:
-        """Alpha-point rounding: a number is rounded up iff the install's alpha reaches 1 - its place in the range."""
-        low, high = float(self.shape.low), float(self.shape.high)
+    def rounding(self, values: Sequence[Any]) -> Rounding:
+        """Alpha-point rounding: a number is rounded up iff the install's alpha reaches 1 - its place between two
+        points."""
+        low, high, points = float(self.shape.low), float(self.shape.high), self.shape.points
         numbers = np.clip(np.array([*values, float(self.shape.absent)], dtype=np.float64), low, high)
-        return np.asarray(1 - (numbers - low) / (high - low))
+        place = (numbers - low) / (high - low) * (points - 1)
+        below = np.minimum(np.floor(place), points - 2).astype(np.int64)
+        where = np.array([[NOWHERE], [0]]) if points == 2 else np.arange(points)[:, np.newaxis]
+        return Rounding(below, 1 - (place - below), where)
 
     def ones(self, by_cohort: Index, positions: npt.NDArray[Any] | None) -> list[Index]:
-        return [by_cohort[0, 1:2]]
+        return [by_cohort[0, 1:2] if self.shape.points == 2 else by_cohort[0]]
 
     def true_number(self, name: str, counts: Mapping[Any, int], epochs: int) -> float:
         """Numbers beyond the range count as its ends, in the truth as well: that is what is asked."""
@@ -63,9 +69,19 @@ class MeanKind(Kind[Mean]):
     def seen_through(self, share: float, fitted: int) -> tuple[float, float]:
         return 1.0, 0.5
 
+    def repeated_variance(self, noise: Noise, share: float, fitted: int) -> float:
+        """As `estimation.grid` has it, where numbers are at the worst place: rounded to the ends."""
+        if self.shape.points == 2:
+            return super().repeated_variance(noise, share, fitted)
+        stages, v = TwoStageNoise.of(noise), np.linspace(-0.5, 0.5, self.shape.points)
+        total, kept, shown = float((v**2).sum()), stages.a1 - stages.a0, stages.q - stages.p
+        memo = stages.a0 * total + kept / 4
+        return (stages.p * total + (shown - shown**2) * memo) / stages.gain**2
+
     def least_variance(self, e: float) -> float:
-        """The one-bit mechanism's, as a share of the range (Ding, Kulkarni, Yekhanin 2017)."""
-        return float(((e + 1) / (e - 1)) ** 2 / 4)
+        """As a share of the range: of numbers that are all at one of its two ends every mechanism is at best Warner's
+        (1965), so that none is better at its worst."""
+        return e / (e - 1) ** 2
 
     def far_values(self, cohort: int) -> tuple[Fraction, Fraction]:
         return self.shape.high, self.shape.low

@@ -8,7 +8,7 @@ installs than histories, each has one of its own, drawn by chance. All chance co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,9 +64,11 @@ class Histories:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crowd:
-    """Installs that answer several metrics: install i has history i of each, and is away from all or from none."""
+    """Installs that answer several metrics: install i has history i of each, and is away from all or from none.
+    `segments[i]` are the facts of its build, such as platform and release; empty where nobody's are known."""
 
     histories: Mapping[str, Histories]
+    segments: tuple[Mapping[str, str], ...] = ()
 
     @property
     def installs(self) -> int:
@@ -88,6 +90,23 @@ class Crowd:
             for epoch, away in enumerate((self._first.answers[install] == AWAY).tolist())
         ]
 
+    def segment_of(self, install: int) -> Mapping[str, str]:
+        return self.segments[install] if self.segments else {}
+
+    def only(self, key: str, value: str) -> Crowd:
+        """Those of its installs whose build has this value of a key."""
+        return self._of([i for i, segment in enumerate(self.segments) if segment.get(key) == value])
+
+    def shuffled(self, rng: np.random.Generator) -> Crowd:
+        """The same installs in another order."""
+        return self._of(rng.permutation(self.installs).tolist())
+
+    def _of(self, chosen: list[int]) -> Crowd:
+        return Crowd(
+            {name: Histories(h.values, h.answers[chosen], h.installs[chosen]) for name, h in self.histories.items()},
+            tuple(self.segments[i] for i in chosen) if self.segments else (),
+        )
+
     @property
     def _first(self) -> Histories:
         return next(iter(self.histories.values()))
@@ -108,6 +127,26 @@ def draw_crowd(
         # They come sorted by their first answer; nobody's answer to one metric may depend on that to another.
         histories[name] = Histories(each.values, rng.permutation(each.answers), each.installs)
     return Crowd(histories)
+
+
+def one_crowd(crowds: Sequence[tuple[Mapping[str, str], Crowd]]) -> Crowd:
+    """Crowds of the same metrics, each of one segment, as one: their installs one after the other."""
+    first = crowds[0][1]
+    return Crowd(
+        {name: _one_after_the_other([crowd.histories[name] for _, crowd in crowds]) for name in first.histories},
+        tuple(segment for segment, crowd in crowds for _ in range(crowd.installs)),
+    )
+
+
+def _one_after_the_other(parts: Sequence[Histories]) -> Histories:
+    """Each part numbers its values by itself; together they have one list."""
+    places: dict[Any, int] = {}
+    answers = []
+    for part in parts:
+        numbers = [places.setdefault(value, len(places)) for value in part.values]
+        renumbered = np.array([*numbers, AWAY, ABSENT], dtype=np.int64)  # the last two are found at -2 and -1
+        answers.append(renumbered[part.answers])
+    return Histories(tuple(places), np.concatenate(answers), np.concatenate([part.installs for part in parts]))
 
 
 def draw_histories(

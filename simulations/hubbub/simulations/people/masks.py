@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hubbub.analysis.arrays import Array
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.simulations.kinds import kind_of
-from hubbub.simulations.kinds.kind import NOWHERE, Index
+from hubbub.simulations.kinds.kind import NOWHERE, Index, Rounding
 from hubbub.simulations.people.histories import AWAY, Histories
 
 
@@ -31,9 +30,9 @@ class CohortMasks(NamedTuple):
 def masks_by_cohort(metric: Definition, histories: Histories, rng: np.random.Generator) -> Iterator[CohortMasks]:
     """Every install joins a cohort by itself. Cohorts come one after the other: no more than one is held."""
     kind = kind_of(metric.shape)
-    thresholds = kind.dither_thresholds(histories.values)
-    if thresholds is not None:
-        yield _rounded(thresholds, histories, rng)
+    rounding = kind.rounding(histories.values)
+    if rounding is not None:
+        yield _rounded(rounding, histories, rng)
         return
     prepared = kind.prepared(histories.values)
     num_cohorts = metric.shape.num_cohorts
@@ -62,17 +61,18 @@ def parts_kept(metric: Metric, masks: CohortMasks) -> list[CohortMasks]:
     ]
 
 
-def _rounded(thresholds: Array, histories: Histories, rng: np.random.Generator) -> CohortMasks:
-    """One bit, set in the epochs whose threshold the install's dither reaches.
+def _rounded(rounding: Rounding, histories: Histories, rng: np.random.Generator) -> CohortMasks:
+    """Rounded up in the epochs whose threshold the install's dither reaches.
 
     The thresholds of one history cut [0, 1) into pieces; in which of them the dither lies says how every epoch is
     rounded.
     """
-    threshold = np.where(histories.answers == AWAY, 1.0, thresholds[histories.answers])
+    away = histories.answers == AWAY
+    threshold = np.where(away, 1.0, rounding.threshold[histories.answers])  # ABSENT = -1 is the last of them
     ends = np.ones((len(threshold), 1))
     pieces = np.concatenate([0 * ends, np.sort(threshold, axis=1), ends], axis=1)
     installs = rng.multinomial(histories.installs, np.diff(pieces, axis=1))
     history, piece = np.nonzero(installs)
     rounded_up = pieces[history, piece][:, np.newaxis] >= threshold[history]
-    keys = np.where(histories.answers[history] == AWAY, NOWHERE, rounded_up.astype(np.int64))
-    return CohortMasks(0, keys, installs[history, piece], np.array([[NOWHERE], [0]]))
+    keys = np.where(away[history], NOWHERE, rounding.below[histories.answers[history]] + rounded_up)
+    return CohortMasks(0, keys, installs[history, piece], rounding.where)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from math import exp, sqrt
 
-from hubbub.analysis.estimation.cells import TwoStageNoise
 from hubbub.analysis.planning.plan import unit_variance
 from hubbub.protocol.metric import Definition
 from hubbub.simulations.kinds import kind_of
@@ -20,15 +19,14 @@ def predicted_error(metric: Definition, share: float, installs: float, epochs: i
     `strings` are fitted together. For a `range` the answer is a leaf.
     """
     one = unit_variance(metric.shape, metric.noise, share, strings)
-    floor, slope = TwoStageNoise.of(metric.noise).instantaneous
-    scale, behind = kind_of(metric.shape).seen_through(share, strings)
-    return sqrt((one - (1 - 1 / epochs) * scale * (floor + slope * behind)) / installs)
+    repeated = kind_of(metric.shape).repeated_variance(metric.noise, share, strings)
+    return sqrt((one - (1 - 1 / epochs) * repeated) / installs)
 
 
 def bound(metric: Definition, installs: float, epochs: int = 1) -> float:
     """The least standard error of any mechanism that tells as much of each install: the epsilon of so many reports.
 
-    Each kind cites its own: subset selection for d answers, Warner's for yes or no, the one-bit mechanism's for a mean.
+    Each kind cites its own: subset selection for d answers, Warner's for yes or no and for the two ends of a mean.
     """
     e = exp(float(metric.epsilon_after(epochs)))
     return sqrt(kind_of(metric.shape).least_variance(e) / installs)

@@ -60,12 +60,14 @@ class Point:
     @property
     def metric(self) -> Metric:
         shape = kind_class(self.kind).example({"bits": self.bits, "cohorts": self.cohorts, "hashes": self.hashes})
+        shape = shape.suited(Fraction(str(self.epsilon)), ())
         noise = shape.best_noise(Fraction(str(self.epsilon)), Fraction(str(self.permanent)))
         return Metric(
             name="swept",
             every="day",
             shape=shape,
             noise=noise,
+            accumulate=shape.accumulations[0],
             why="To compare settings",
             owner="hubbub sweep",
             expires=date(2100, 1, 1),

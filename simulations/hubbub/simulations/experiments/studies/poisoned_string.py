@@ -340,7 +340,7 @@ EXPERIMENT = Experiment(
     question="One in a hundred reports is fake. Can they make a string appear that nobody holds, and who would notice?",
     source="Cao, Jia, Gong 2021; Cheu, Smith, Ullman 2021; formulas re-derived for hubbub's decoder",
     full=Setting(),
-    quick=Setting(honest=200_000, fakes=2_000, repeats=20),
+    quick=Setting(honest=200_000, fakes=2_000, repeats=10),
     describe=describe,
     predict=predict,
     run=run,

@@ -231,7 +231,7 @@ EXPERIMENT = Experiment(
     source="Erlingsson, Pihur, Korolova 2014 (RAPPOR), section 5.3, arXiv 1407.6981; its figures are quoted as "
     "known, not checked again against its text",
     full=Setting(),
-    quick=Setting(repeats=40),
+    quick=Setting(repeats=20),
     describe=describe,
     predict=predict,
     run=run,

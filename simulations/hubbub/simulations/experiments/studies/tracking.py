@@ -71,7 +71,7 @@ class Setting:
 
 
 FULL = Setting(crowds={"many": (10, 100, 1_000, 10_000), "one": (10, 100, 1_000)})
-QUICK = Setting(crowds={"many": (10, 1_000), "one": (10, 100)}, targets=60, sightings=30)
+QUICK = Setting(crowds={"many": (10, 1_000), "one": (10, 100)}, targets=40, sightings=12)
 
 
 def describe(setting: Setting) -> Mapping[str, str]:

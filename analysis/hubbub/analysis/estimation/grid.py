@@ -1,0 +1,107 @@
+"""The mean of numbers that were rounded to one of some evenly spaced points and sent as one category out of so many.
+
+In units of the range, with points v from -1/2 to 1/2, truth a and any other b in each stage, and V the point that a
+number was rounded to, n times the variance of the mean has four parts:
+
+    permanent       (a0 S + d E[V^2]) / d^2 - E[V^2]                   S = sum v^2, d = a1 - a0
+    instantaneous   (p S + (k - k^2)(a0 S + d E[V^2])) / (d k)^2       k = q - p
+    rounding        E[Var(V | number)]
+    sampling        Var(number)
+
+The first, the third and the fourth are divided by the installs, the second by the reports. Counts show E[V^2] and so
+the sum of the last two, Var(V); not how it divides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hubbub.analysis.arrays import Array
+from hubbub.analysis.estimation.cells import Cohort, shared_sampling
+from hubbub.analysis.estimation.intervals import Variance, score_interval
+from hubbub.analysis.options import Estimand
+
+_TURNS = 200
+_TYPICAL_SQUARE = (
+    1 / 12
+)  # E[V^2] of numbers that are anywhere in the range: for weights, which must not follow the data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridMean:
+    """Where in its range a mean is, from 0 to 1, and how sure that is. `too_wide` is how many times at most the
+    interval is wider than it would be if the part of rounding were known; infinite where nothing is."""
+
+    place: float
+    std_error: float
+    low: float
+    high: float
+    too_wide: float
+
+
+def grid_mean(cohorts: Sequence[Cohort], points: int, estimand: Estimand, confidence: float) -> GridMean:
+    """Of the cohorts of several definitions, one each, which the same installs answered."""
+    known = [cohort for cohort in cohorts if cohort.reports]
+    if not known:
+        return GridMean(place=np.nan, std_error=np.inf, low=-np.inf, high=np.inf, too_wide=np.inf)
+    v = np.linspace(-0.5, 0.5, points)
+    precision = np.array([1 / _noise(cohort, v, _TYPICAL_SQUARE) for cohort in known])
+    weight = precision / precision.sum()
+    share = np.sum([w * cohort.shares for w, cohort in zip(weight, known, strict=True)], axis=0)
+    mean = float(share @ v)
+    square = float(np.clip(share @ v**2, mean**2, 0.25))
+    noise = sum(w**2 * _noise(cohort, v, square) for w, cohort in zip(weight, known, strict=True))
+    sampling = shared_sampling([cohort.sampling for cohort in known], weight.tolist())
+    if estimand == "population":
+        # As a function of the true place s: Var(V) = E[V^2] - (s - 1/2)^2 = E[V^2] - 1/4 + s (1 - s).
+        variance = Variance(
+            floor=np.array([noise + sampling * (square - 0.25)]), slope=np.zeros(1), sampling=np.array([sampling])
+        )
+    else:
+        rounding = most_rounding(share) / (points - 1) ** 2
+        variance = Variance(floor=np.array([noise + sampling * rounding]), slope=np.zeros(1), sampling=np.zeros(1))
+    place = np.array([mean + 0.5])
+    low, high = score_interval(place, variance, confidence)
+    total = float(variance.at(np.clip(place, 0, 1))[0])
+    return GridMean(
+        place=float(place[0]),
+        std_error=float(np.sqrt(total)),
+        low=float(low[0]),
+        high=float(high[0]),
+        too_wide=float(np.sqrt(total / noise)) if estimand == "reporting" and noise > 0 else np.inf,
+    )
+
+
+def _noise(cohort: Cohort, v: Array, square: float) -> float:
+    """The variance of the mean that both stages make, and noise on the counts, if they were published."""
+    noise, total = cohort.noise, float((v**2).sum())
+    kept, shown = noise.a1 - noise.a0, noise.q - noise.p
+    memo = noise.a0 * total + kept * square  # E[v^2] of the point in the memo
+    permanent = memo / kept**2 - square
+    instantaneous = (noise.p * total + (shown - shown**2) * memo) / noise.gain**2
+    observed = float(cohort.ones @ v) / cohort.reports
+    counts = cohort.count_variance * (total + observed**2) / (cohort.reports * noise.gain) ** 2
+    return permanent * cohort.sampling + instantaneous / cohort.reports + counts
+
+
+def most_rounding(share: Array) -> float:
+    """The most that E[Var(V | number)] can be, in units of a squared step, where V meets the points so often.
+
+    Numbers between two points that were rounded down in l of all cases and up in u add at most l u / (l + u), where all
+    are the same number. A point in the middle gets what was rounded up to it and what was rounded down: divided so that
+    the sum is largest, as the two other ends of its gaps have it.
+    """
+    met = np.clip(np.nan_to_num(share), 0, None)
+    met = met / met.sum() if met.sum() > 0 else np.full(len(met), 1 / len(met))
+    down, up = met[:-1].copy(), met[1:].copy()  # of each gap between two points: its lower and its upper end
+    down[1:], up[:-1] = met[1:-1] / 2, met[1:-1] / 2
+    for _ in range(_TURNS):
+        for point in range(1, len(met) - 1):
+            left, right = down[point - 1], up[point]
+            up[point - 1] = met[point] * (left / (left + right) if left + right > 0 else 0.5)
+            down[point] = met[point] - up[point - 1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return float(np.nansum(down * up / (down + up)))

@@ -1,0 +1,217 @@
+"""The page for the people who are asked, in HTML, from the registry alone: the label in other words, with pictures.
+
+A bare install can make it. Words lie in `pages/privacy.*.toml`, one file for each language; everything filled in is
+escaped. The page needs no script, nothing from elsewhere and no style of its own but the one stylesheet.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from html import escape
+from importlib.resources import files
+from math import exp
+from string import Template
+from typing import Any
+
+from hubbub.protocol.epsilon import show
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.label import found_again_in, in_fours, resembles_itself
+from hubbub.protocol.linking import num_groups
+from hubbub.protocol.metric import Metric
+from hubbub.protocol.registry import Registry
+
+LANGUAGES = ("en", "de", "fr")
+_PAGES = files("hubbub.protocol") / "pages"
+_SPANS = {"d": "days", "w": "weeks", "m": "months", "y": "years"}
+
+
+class _Words:
+    """The words of one language. What is filled in is escaped."""
+
+    def __init__(self, language: str) -> None:
+        if language not in LANGUAGES:
+            raise Invalid([f"the language must be one of {', '.join(LANGUAGES)}, got {language!r}"])
+        self.words: dict[str, Any] = tomllib.loads((_PAGES / f"privacy.{language}.toml").read_text(encoding="utf-8"))
+
+    def __call__(self, key: str, /, **given: object) -> str:
+        part: Any = self.words
+        for name in key.split("."):
+            part = part[name]
+        return Template(part).substitute({name: escape(str(value)) for name, value in given.items()})
+
+
+@cache
+def _words(language: str) -> _Words:
+    return _Words(language)
+
+
+def stylesheet() -> str:
+    """What the page looks like."""
+    return (_PAGES / "privacy.css").read_text(encoding="utf-8")
+
+
+def privacy_page(
+    registry: Registry,
+    language: str = "en",
+    *,
+    style: str | None = None,
+    data: str | None = None,
+    others: Mapping[str, str] | None = None,
+) -> str:
+    """The whole page. `style` is the address of the stylesheet (None: it stands in the page, which is then a file by
+    itself), `data` that of the same facts as data, `others` the addresses of the page in other languages."""
+    words = _words(language)
+    example = next((metric for metric in registry if _how_key(metric) in words.words), next(iter(registry)))
+    parts = {
+        "code": language,
+        "app": escape(registry.app),
+        "style": _style(style),
+        "languages": _languages(others or {}, language),
+        "heading": words("heading", app=registry.app, questions=_questions_in_words(words, len(registry))),
+        "how": _how(words, example),
+        "sure": words("sure", name=_title(example)),
+        "dots": "\n".join(_dots(words, example)),
+        "questions": "\n".join(_question(words, metric) for metric in registry),
+        "lifetime": words("lifetime", limit=show(registry.lifetime_epsilon)),
+        "unprotected": "\n".join(f"<li>{sentence}</li>" for sentence in _unprotected(words, registry)),
+        "commands": "\n".join(_commands(words, registry.app)),
+        "called_back": words("called_back", kept="") + _kept(words, registry),
+        "contact": words(
+            "contact", recipient=registry.recipient, owners=", ".join(dict.fromkeys(m.owner for m in registry))
+        ),
+        "footer": words("footer", fingerprint=in_fours(registry.fingerprint))
+        + (words("footer_data", address=data) if data else ""),
+    }
+    headings = [f"{part}_heading" for part in ("how", "sure", "asked", "not", "no")]
+    plain = ["page", "skip", "lead", "consent", "kept_noise", "asked", *headings]
+    template = Template((_PAGES / "privacy.html").read_text(encoding="utf-8"))
+    return template.substitute(parts | {key: words(key) for key in plain})
+
+
+def guesses(epsilon: Any) -> int:
+    """Of 100 guesses between two answers, about so many can be right at most: e**epsilon / (1 + e**epsilon)."""
+    return 100 if epsilon > 40 else round(100 / (1 + exp(-float(epsilon))))
+
+
+def _title(metric: Metric) -> str:
+    """`dark_theme` as a person reads it."""
+    return metric.name.replace("_", " ").capitalize()
+
+
+def _questions_in_words(words: _Words, number: int) -> str:
+    return words("one_question") if number == 1 else words("many_questions", number=number)
+
+
+def _languages(others: Mapping[str, str], language: str) -> str:
+    links = (
+        f'<a href="{escape(address)}" hreflang="{code}" lang="{code}">{escape(_words(code).words["language"])}</a>'
+        for code, address in others.items()
+        if code != language
+    )
+    return f"<nav>{''.join(links)}</nav>" if others else ""
+
+
+def _how(words: _Words, metric: Metric) -> str:
+    if _how_key(metric) not in words.words:
+        return words("how_any")
+    truth = round(100 * metric.noise.q_star)
+    return words(_how_key(metric), name=_title(metric), truth=truth, lie=100 - truth)
+
+
+def _how_key(metric: Metric) -> str:
+    """Kinds whose noise can be explained in a sentence have one of their own."""
+    return f"how_{metric.kind}"
+
+
+def _style(address: str | None) -> str:
+    return (
+        f"<style>\n{stylesheet()}</style>" if address is None else f'<link rel="stylesheet" href="{escape(address)}">'
+    )
+
+
+def _dots(words: _Words, metric: Metric) -> Iterator[str]:
+    steps = [("coin", 50), ("after_one", guesses(metric.epsilon_one_report))]
+    if metric.every != "once":
+        steps.append(("after_all", guesses(metric.epsilon_same_answer)))
+    for key, number in steps:
+        circles = "".join(
+            f'<circle class="{"fill" if i < number else "wrong"}" cx="{5 + 10 * (i % 10)}" cy="{5 + 10 * (i // 10)}" '
+            f'r="{"3.7" if i < number else "3.2"}"/>'
+            for i in range(100)
+        )
+        aloud = words("of_100_aloud", number=number)
+        yield (
+            f'<figure><svg viewBox="0 0 100 100" role="img" aria-label="{aloud}">{circles}'
+            f'</svg><figcaption class="small"><b>{words("of_100", number=number)}</b>{words(key)}</figcaption></figure>'
+        )
+
+
+def _question(words: _Words, metric: Metric) -> str:
+    one, every = guesses(metric.epsilon_one_report), guesses(metric.epsilon_same_answer)
+    aloud = words("bar_aloud", one=one, all=every)
+    said = words("bar_once", all=every) if one == every else words("bar", one=one, all=every)
+    return (
+        f'<div class="ask"><div><h3>{escape(_title(metric))}</h3><p class="small quiet">{_asked(words, metric)}, '
+        f"{words(f'per.{metric.every}')}. {escape(metric.why.rstrip('.') + _stop(metric.why))}</p></div>"
+        f'<div class="small"><svg height="18" role="img" aria-label="{aloud}">'
+        f'<line class="rail" x1="0" x2="100%" y1="9" y2="9"/>'
+        f'<rect class="soft" x="0" y="6" height="6" width="{_along(every)}%" rx="1"/>'
+        f'<rect class="fill" x="0" y="6" height="6" width="{_along(one)}%" rx="1"/>'
+        f'<line class="start" x1="0" x2="0" y1="3" y2="15"/></svg><span>{said}</span></div></div>'
+    )
+
+
+def _stop(why: str) -> str:
+    return "" if why.rstrip().endswith(("?", "!")) else "."
+
+
+def _along(number: int) -> int:
+    """From a coin toss, 50, to certainty, in per cent of the way."""
+    return 2 * (number - 50)
+
+
+def _asked(words: _Words, metric: Metric) -> str:
+    """What sort of answer it is; a kind that the language does not know is said in English."""
+    shape = metric.shape
+    known = words.words["kinds"].get(metric.kind)
+    if known is None:
+        return escape(shape.question())
+    asked = max(shape.width(cohort) for cohort in range(shape.num_cohorts))
+    return Template(known).substitute(answers=len(shape.answers), asked=asked)
+
+
+def _unprotected(words: _Words, registry: Registry) -> Iterator[str]:
+    yield words("runs")
+    if registry.segments:
+        each = (words("segment_values", key=key, values=", ".join(values)) for key, values in registry.segments.items())
+        yield Template(words.words["segments"]).substitute(segments="; ".join(each))
+    yield words("address")
+    groups = num_groups(registry.cohorts)
+    if groups > 1:
+        yield words("groups", number=f"{groups:,}")
+    if any(resembles_itself(metric) for metric in registry):
+        yield words("alike", number=round(100 * found_again_in(registry)))
+    changing = [_title(metric) for metric in registry if not metric.whole_history]
+    if changing:
+        yield words("changes", names=", ".join(changing))
+    yield words("device")
+    plain = [_title(metric) for metric in registry if metric.accumulate != "first"]
+    if plain:
+        yield words("plain", names=", ".join(plain))
+    yield words("devices")
+
+
+def _commands(words: _Words, app: str) -> Iterator[str]:
+    for key, command in (("look", "preview"), ("off", "off"), ("forget", "forget")):
+        yield f"<div><dt>{words(key)}</dt><dd><code>hubbub {command} --app {escape(app)}</code></dd></div>"
+
+
+def _kept(words: _Words, registry: Registry) -> str:
+    longest = max(registry, key=lambda metric: metric.retention_days).retention
+    sentences = [words("only_totals", span=words(_SPANS[longest[-1]], number=longest[:-1]))]
+    kept = [_title(metric) for metric in registry if metric.keep_reports]
+    if kept:
+        sentences.append(words("messages_kept", names=", ".join(kept)))
+    return " ".join(sentences)
