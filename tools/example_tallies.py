@@ -1,5 +1,6 @@
-"""Writes examples/tallies: what a collector of examples/metrics.toml would have after four weeks of 200,000 installs;
-examples/before has the week before a release.
+"""Writes examples/tallies: what a collector of examples/metrics.toml would have after four weeks of 200,000 installs,
+its segments added up; examples/by_segment has three of these metrics for each platform and release by itself, and
+examples/before the week before a release.
 
     python tools/example_tallies.py examples
 
@@ -10,16 +11,18 @@ files.
 
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.protocol.cadence import parse_epoch
-from hubbub.protocol.kinds import String
-from hubbub.protocol.metric import Metric
+from hubbub.protocol.kinds import Set, String
+from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.tally import Tally
+from hubbub.protocol.tally import Tally, undivided
+from hubbub.protocol.tally_files import write_tallies
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 
 INSTALLS = 200_000
@@ -48,6 +51,19 @@ TRUTH = {
     "latency": {"median": 14.0, "spread": 0.55},
 }  # fmt: skip
 
+PLATFORMS = {"linux": 0.3, "macos": 0.2, "windows": 0.5}
+RELEASES = {"2.0": 0.4, "2.1": 0.6}
+BY_SEGMENT = {
+    "startup_time": {"linux": 2.4, "macos": 3.0, "windows": 4.16},  # 3.4 of all
+    # The last is absent: nobody, for a week in which nothing was added answers 0.
+    "exports": {"2.0": [0.52, 0.27, 0.16, 0.05, 0], "2.1": [0.30, 0.31, 0.28, 0.11, 0]},
+    "features": {
+        "macros": 0.14, "multi_cursor": 0.47, "snippets": 0.22, "spell_check": 0.38, "split_view": 0.61,
+        "terminal": 0.33, "vim_keys": 0.09, "zen_mode": 0.02,
+    },
+}  # fmt: skip
+"""What is true of those metrics that are also shown by segment: of a platform, of a release, or of everyone."""
+
 
 def homepage_shares() -> dict[str, float]:
     """Zipf's law over the held pages, nine in ten installs; the others hold pages that are on no list."""
@@ -56,13 +72,29 @@ def homepage_shares() -> dict[str, float]:
 
 
 def make(registry: Registry) -> dict[str, list[Tally]]:
-    """The tallies by folder: `tallies`, and what was counted `before` the last release."""
+    """The tallies by folder: `tallies`, some of them `by_segment`, and what was counted `before` the last release."""
     rng = np.random.default_rng(SEED)
-    starts = {
-        folder: _tally(registry["startup_time"], [1 - mean / 30, mean / 30], DAYS[folder], rng)
-        for folder, mean in TRUTH["startup_time"].items()
-    }
-    return {"before": [starts["before"]], "tallies": [starts["tallies"], *_weeks(registry, rng)]}
+    mean = TRUTH["startup_time"]["before"]
+    before = _tally(registry["startup_time"], [1 - mean / 30, mean / 30], DAYS["before"], rng)
+    weeks = _weeks(registry, rng)
+    apart = _by_segment(registry, rng)
+    return {"before": [before], "by_segment": apart, "tallies": [*weeks, *undivided(apart)]}
+
+
+def _by_segment(registry: Registry, rng: np.random.Generator) -> list[Tally]:
+    found = []
+    for (platform, many), (release, part) in product(PLATFORMS.items(), RELEASES.items()):
+        installs = round(INSTALLS * many * part)
+        mean = BY_SEGMENT["startup_time"][platform]
+        starts, exports, features = (
+            registry[name].in_segment((("platform", platform), ("release", release))) for name in BY_SEGMENT
+        )
+        found += [
+            _tally(starts, [1 - mean / 30, mean / 30], DAYS["tallies"], rng, installs),
+            _tally(exports, BY_SEGMENT["exports"][release], WEEKS, rng, installs),
+            _features(features, rng, installs),
+        ]
+    return sorted(found, key=lambda tally: tally.metric.name)
 
 
 def _weeks(registry: Registry, rng: np.random.Generator) -> list[Tally]:
@@ -78,11 +110,22 @@ def _weeks(registry: Registry, rng: np.random.Generator) -> list[Tally]:
     ]
 
 
-def _tally(metric: Metric, shares: list[float], epochs: Sequence[str], rng: np.random.Generator) -> Tally:
-    held = rng.multinomial(INSTALLS, shares)
+def _tally(
+    metric: Definition, shares: list[float], epochs: Sequence[str], rng: np.random.Generator, installs: int = INSTALLS
+) -> Tally:
+    held = rng.multinomial(installs, shares)
     by_cohort = assign_cohorts(held, metric.shape.num_cohorts, rng)
     numbers = [parse_epoch(metric.every, epoch) for epoch in epochs]
     return sample_tally(metric, by_cohort.sum(axis=1), ones_of(metric.shape, by_cohort), rng, numbers)
+
+
+def _features(metric: Definition, rng: np.random.Generator, installs: int) -> Tally:
+    """Who uses one item says nothing of another, and each install is asked about its cohort's alone."""
+    assert isinstance(metric.shape, Set)
+    sizes = rng.multinomial(installs, np.full(metric.shape.num_cohorts, 1 / metric.shape.num_cohorts))
+    users = np.array([rng.binomial(size, list(BY_SEGMENT["features"].values())) for size in sizes])
+    epochs = [parse_epoch(metric.every, week) for week in WEEKS]
+    return sample_tally(metric, sizes, ones_of(metric.shape, users), rng, epochs)
 
 
 def _homepage(metric: Metric, rng: np.random.Generator) -> Tally:
@@ -115,9 +158,7 @@ def _add(tallies: Iterable[Tally]) -> Tally:
 
 def main(examples: Path) -> None:
     for folder, tallies in make(Registry.load(examples / "metrics.toml")).items():
-        (examples / folder).mkdir(exist_ok=True)
-        for tally in tallies:
-            (examples / folder / f"{tally.metric.name}.json").write_text(tally.to_json(), encoding="utf-8")
+        write_tallies(tallies, examples / folder)
     (examples / "homepages.txt").write_text("".join(f"{page}\n" for page in PAGES), encoding="utf-8")
 
 

@@ -43,6 +43,7 @@ FILES = {
     "params.csv": "k,h,m,p,q,f\n8,1,2,0.25,0.75,0.5\n",
     "counts.csv": "5000,1875,2625,1875,2375,1875,1875,1875,1875\n5000,1875,1875,2625,1875,1875,2375,1875,1875\n",
     "map.csv": "a,2,11\nb,4,14\n",
+    "releases.toml": '[[annotations]]\ndate = 2026-11-03\ntext = "the spring sale"\n',
     "domains.csv": "https://news.example/,500\nhttps://mail.example/,300\n",
     # An app to be tested.
     "app.py": "from hubbub.client import Client\n\n\ndef start():\n"
@@ -95,6 +96,7 @@ class Session:
         for tally in (EXAMPLES / "tallies").glob("*.json"):
             for folder in (".", "tallies", "released", "eu", "us"):
                 _copy(tally, self.cwd / folder / tally.name)
+        shutil.copytree(EXAMPLES / "by_segment", self.cwd / "by_segment")
         _copy(EXAMPLES / "homepages.txt", self.cwd / "domains.txt")
         _copy(EXAMPLES / "homepages.txt", self.cwd / "domains" / "1.txt")
         for folder in ("docs", "tools", "tests/vectors"):
@@ -330,8 +332,10 @@ def _line_matches(shown: str, printed: str) -> bool:
 
 def _reports(registry: Registry, chance: Random) -> list[Report]:
     values = {"dark_theme": True, "language": "python", "startup_time": 2.5, "file_size": 42, "latency": 12}
+    values |= {"exports": 3, "features": "macros"}
     found = []
-    for metric in registry:
+    build = (("platform", "linux"), ("release", "2.1"))
+    for metric in (asked.in_segment(build) for asked in registry):
         epoch = epoch_of(metric.every, time.time())
         for number in range(200):
             cohort, dither = chance.getrandbits(16) % metric.shape.num_cohorts, chance.getrandbits(DITHER_BITS)

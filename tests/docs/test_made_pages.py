@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from hubbub.analysis import decode
+from hubbub.analysis import by_segment, decode, read_tallies, undivided
 from hubbub.collector.http.openapi import document
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.refusal import LATER, STATUS
@@ -79,6 +79,23 @@ def test_the_examples_tallies_tell_what_is_true_of_the_people_behind_them() -> N
         near(homepage, value, share)
     for folder, mean in truth["startup_time"].items():
         near(decode(read("startup_time", folder)), "mean", mean, role="number", slack=30e-3)
+    for item, share in people.BY_SEGMENT["features"].items():
+        near(decode(read("features")), item, share)
+
+
+def test_the_examples_segments_tell_what_is_true_of_each_and_add_up_to_the_examples_tallies() -> None:
+    people = tool("example_tallies")
+    apart = read_tallies(EXAMPLES / "by_segment")
+    for tally in undivided(apart):
+        assert tally.to_json() == read(tally.metric.name).to_json()
+    starts = [tally for tally in apart if tally.metric.name == "startup_time"]
+    for platform, (tally,) in by_segment(starts, "platform").items():
+        near(decode(tally), "mean", people.BY_SEGMENT["startup_time"][platform], role="number", slack=30e-3)
+    exports = [tally for tally in apart if tally.metric.name == "exports"]
+    for release, (tally,) in by_segment(exports, "release").items():
+        found = decode(tally)
+        for value, share in zip(found.values, people.BY_SEGMENT["exports"][release], strict=True):
+            near(found, value, share, role="absent" if value == "absent" else "answer")
 
 
 def near(decoding, value: str, truth: float, role: str = "answer", slack: float = 5e-3) -> None:
@@ -91,7 +108,7 @@ def test_the_examples_tallies_are_made_by_their_tool(tmp_path: Path) -> None:
     (tmp_path / "metrics.toml").write_text((EXAMPLES / "metrics.toml").read_text())
     tool("example_tallies").main(tmp_path)
     assert (tmp_path / "homepages.txt").read_text() == (EXAMPLES / "homepages.txt").read_text()
-    for folder in ("tallies", "before"):
+    for folder in ("tallies", "by_segment", "before"):
         for path in (EXAMPLES / folder).glob("*.json"):
             made, kept = (
                 Tally.from_json((tmp_path / folder / path.name).read_bytes()),

@@ -49,6 +49,9 @@ def test_it_is_kept_without_output() -> None:
 def test_it_runs_and_says_what_is_true(run: tuple[Path, Any]) -> None:
     said = printed(run[1])
     assert "more than noise: True" in said  # 56 % to 63 %
+    starts = re.findall(r"^(\w+): [\d.]+ s \(([\d.]+) to ([\d.]+)\)$", said, re.MULTILINE)
+    assert [platform for platform, _, _ in starts] == ["linux", "macos", "windows"]
+    assert float(starts[0][2]) < float(starts[2][1])  # 2.4 s and 4.16 s
     median = re.search(r"50% of answers are below [\d.]+ ms \((\d+) to (\d+)\)", said)
     assert median
     assert int(median[1]) <= 14 <= int(median[2])

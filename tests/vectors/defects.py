@@ -148,6 +148,14 @@ BAD_SETS = {
 }
 
 
+BAD_POINTS = {
+    "two points that are said": (lambda metric: metric["shape"].update(points=2), "mean"),
+    "one point": (lambda metric: metric["shape"].update(points=1), "mean_of_three_points"),
+    "bits for three points": (lambda metric: metric["shape"].update(points=3), "mean"),
+    "four points with three categories": (lambda metric: metric["shape"].update(points=4), "mean_of_three_points"),
+}
+
+
 def bad_tallies():
     rows = []
 
@@ -181,18 +189,10 @@ def bad_tallies():
     redefined("edges as numbers", lambda metric: metric["shape"].update(edges=[-5, 0, 1, 10, 100]))
     redefined("an edge not in lowest terms", lambda metric: metric["shape"]["edges"].__setitem__(2, "2/4"))
     redefined("more buckets a report than there are", lambda metric: metric["shape"].update(buckets_per_report=5))
-<<<<<<< HEAD
     for about, edit in BAD_SETS.items():
         redefined(about, edit, "set")
-=======
-    redefined("two points that are said", lambda m: m["shape"].update(points=2), "mean")
-    redefined("one point", lambda m: m["shape"].update(points=1), "mean_of_three_points")
-    redefined("bits for three points", lambda m: m["shape"].update(points=3), "mean")
-    redefined("four points with three categories", lambda m: m["shape"].update(points=4), "mean_of_three_points")
-    redefined("more items a report than there are", lambda m: m["shape"].update(items_per_report=6), "set")
-    redefined("an item twice", lambda m: m["shape"].update(items=["a", "b", "a"]), "set")
-    redefined("a set whose first record counts", lambda m: m.pop("accumulate"), "set")
->>>>>>> sets18
+    for about, (edit, name) in BAD_POINTS.items():
+        redefined(about, edit, name)
     redefined("a channel that gives certainty", lambda metric: metric["permanent"].update(when_one="1"))
     redefined("a channel not in steps of 2^-24", lambda metric: metric["permanent"].update(when_one="2/3"))
     redefined("a channel the wrong way round", lambda metric: metric["permanent"].update(when_one="1/1024"))

@@ -16,8 +16,10 @@ _APP = '''\
 
 from hubbub.client import Client
 
-telemetry = Client("metrics.toml", endpoint="http://127.0.0.1:8787")
-telemetry.record("dark_theme", True)
+telemetry = Client("metrics.toml", endpoint="http://127.0.0.1:8787", segments={"release": "2.1"})
+telemetry.record("dark_theme", True)  # an answer
+telemetry.add("exports")  # a count: as often as it happens
+telemetry.record("features", "macros")  # a set: whichever is used
 print(f"Telemetry is {telemetry.mode}, because {telemetry.status().rule}.")
 '''
 

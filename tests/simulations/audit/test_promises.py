@@ -24,7 +24,7 @@ def test_every_promise_says_in_a_line_what_was_tried_and_holds() -> None:
     found = tuple(promises(EXAMPLE, Random(8).randbytes))
     assert [str(promise) for promise in found] == [
         "hold, latency: one answer through 17 periods, drawn 8 times, epsilon 16: holds",
-        "cohorts, all metrics together: 20,000 installs, 132 groups of the 132 on the label: holds",
+        "cohorts, all metrics together: 20,000 installs, 68 groups of the 68 on the label: holds",
         "consent, another why: telemetry is local until somebody agrees: holds",
         "consent, another owner: telemetry is local until somebody agrees: holds",
         "consent, another recipient: telemetry is local until somebody agrees: holds",
@@ -44,7 +44,7 @@ def test_a_label_that_counts_a_held_answer_once_is_caught(monkeypatch: pytest.Mo
 def test_cohorts_by_remainder_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Identity, "cohort", lambda who, metric: who.number % metric.shape.num_cohorts)
     (tried,) = broken()
-    assert tried == "cohorts, all metrics together: 20,000 installs, 640 groups of the 132 on the label"
+    assert tried == "cohorts, all metrics together: 20,000 installs, 320 groups of the 68 on the label"
     assert not Audit((), promises=tuple(promises(EXAMPLE, Random(8).randbytes))).passed
 
 

@@ -58,7 +58,7 @@ FIRST = 20_001
 """Odd, so that the first period of `hold = 2` is cut short: periods are counted from 1970, not from the first epoch."""
 
 QUICK, FULL = 400, 5_000
-CROWDS = 8
+CROWDS = 12
 
 
 @cache
@@ -135,7 +135,7 @@ def test_real_clients_have_the_law_of_exact_tallies(name):
     ids=str,
 )
 def test_slots_that_differ_from_the_clients_are_caught(name, slip):
-    """The power of the comparison with eight small crowds of real clients: a wrong rule for slots is far outside."""
+    """The power of the comparison with a dozen small crowds of real clients: a wrong rule for slots is far outside."""
     wrong = sample(exact_tally, name, QUICK, seed=3, metric=REGISTRY[name].replace(**slip))
     assert from_law(from_clients()[name], wrong) < 1e-6
 

@@ -41,7 +41,7 @@ def add_decode(parser: ArgumentParser) -> None:
         "  hubbub decode dark_theme.json --against released/dark_theme.json --fail-on-change\n"
         "  hubbub decode dark_theme.json --by-epoch --chart over_time.png\n"
         "  hubbub decode tallies --by release\n"
-        "  hubbub decode startup.json --only release=2.1 --against-only release=2.0\n"
+        "  hubbub decode by_segment --only release=2.1 --against-only release=2.0\n"
         "  hubbub decode dark_theme.json --trend --from 2026-W40 --annotate releases.toml\n"
         "  hubbub decode tallies --installs\n"
         "  hubbub decode latency.json --between 0 100 --quantile 0.5 --quantile 0.99\n"

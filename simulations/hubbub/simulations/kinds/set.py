@@ -81,8 +81,8 @@ class SetKind(Kind[Set]):
         return found
 
     def distance(self, decoding: Decoding, truth: Array, counts: Mapping[Any, int]) -> float:
-        """The average over the items: shares of a set sum to nothing."""
-        return float(np.nanmean(np.abs(decoding.best_guess - truth)))
+        """The average over the items: shares of a set sum to nothing. 0 where nobody has answered."""
+        return float(np.nansum(np.abs(decoding.best_guess - truth)) / len(self.shape.items))
 
     def seen_through(self, share: float, fitted: int) -> tuple[float, float]:
         return len(self.shape.items) / self.shape.items_per_report, share

@@ -47,7 +47,7 @@ def add_simulate(parser: ArgumentParser) -> None:
         "  hubbub simulate metrics.toml --installs 1e9 --report seen.html\n"
         "  hubbub simulate metrics.toml --population homepage=zipf:1.1,500 --population startup_time=normal:3,1\n"
         "  hubbub simulate metrics.toml --population homepage=csv:domains.csv --consent 30%\n"
-        "  hubbub simulate metrics.toml --epochs 30 --change 2% --absent 10% --churn 1%    answers that change\n"
+        "  hubbub simulate metrics.toml --epochs 30 --change 2% --absent language=10%    answers that change\n"
         "  hubbub simulate metrics.toml --by platform --split linux:6,macos:1,windows:3\n"
         "  hubbub simulate metrics.toml --installs 1e7 --out tallies && hubbub decode tallies/dark_theme.json\n"
         "  hubbub simulate metrics.toml --installs 1e5 --way reports --engine local    every report drawn, on all cores"
