@@ -49,7 +49,7 @@ def start_telemetry(mode: str) -> Client:
         segments={"release": __version__},
         environ={**os.environ, "HUBBUB_MODE": mode},
     )
-    if telemetry.mode == "local" and not mode and sys.stdin.isatty():  # nobody has answered yet
+    if telemetry.should_ask and sys.stdin.isatty():  # nobody has answered yet, or more is asked than was agreed to
         telemetry.consent(click.confirm(QUESTION, default=False, err=True))
     return telemetry
 
