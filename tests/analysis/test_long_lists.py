@@ -264,7 +264,7 @@ def test_what_a_long_list_cannot_give_is_refused_in_words(world, tmp_path, monke
     ("arguments", "words"),
     [
         (["--engine", "local:2"], "--engine local:2: it spreads lists of candidates, and no --candidates were given"),
-        (["--candidates", "five", "--against", "tally.json"], "--against needs a row for each candidate"),
+        (["--candidates", "five", "--against", "tally.json"], "a comparison needs a row for each candidate"),
         (["--candidates", "five", "--engine", "cloud"], "engine must be local, local:N"),
     ],
 )

@@ -118,13 +118,13 @@ async def test_after_a_commit_those_who_were_answered_may_join_the_next_one(tmp_
         assert enough.wait(20)
 
     monkeypatch.setattr(commit, "_LONGEST_GATHERING", 60.0)
-    monkeypatch.setattr(commit, "sleep", sleep)
     groups = []
     async with working(tmp_path) as (committer, store, gate, _):
         gate.open()
         store_all = store.commit
         store.commit = lambda group: [groups.append(len(group)), store_all(group)][1]
         committer._gather = 1e9
+        monkeypatch.setattr(committer._pause, "wait", sleep)
         first, second, third = arrivals(3)
         assert await committer.submit(first) is Verdict.STORED
         assert not asked, "nothing was under way before it"

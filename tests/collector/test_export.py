@@ -38,7 +38,8 @@ def test_a_url_and_a_directory_give_the_same_files(tmp_path):
     assert set(one) == {"homepage"}
     _, done = export(tmp_path / "d", *collector.place, "--metric", "homepage", "--json")
     file = str(tmp_path / "d" / "homepage.json")
-    assert json.loads(done.stdout) == [{"file": file, "metric": "homepage", "epochs": 2, "num_reports": 10}]
+    (row,) = json.loads(done.stdout)
+    assert row == {"file": file, "metric": "homepage", "segment": {}, "epochs": 2, "num_reports": 10}
 
 
 def test_an_export_after_a_kill_has_everything_acknowledged_and_changes_nothing(tmp_path):

@@ -17,7 +17,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from hubbub.collector.catalog import Catalog
@@ -70,6 +70,7 @@ class Committer:
     ) -> None:
         self._gather = gather
         self._gather_until = 0.0
+        self._pause = threading.Event()  # never set: as `queue` waits, which also a clock that is set does not prolong
         self._store = store
         self._settings = settings
         self._own_metrics = own_metrics
@@ -214,7 +215,7 @@ class Committer:
             item = self._queue.get(timeout=_TICK_SECONDS)
             left = self._gather_until - perf_counter()
             if left > 0:
-                sleep(left)
+                self._pause.wait(left)
             while True:
                 if not isinstance(item, list):
                     calls.append(item)

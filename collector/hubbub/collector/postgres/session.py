@@ -75,11 +75,22 @@ def shown(address: str) -> str:
 
 def connect(address: str) -> Connection:
     """One connection, as collectors need it. Raises `Unreachable`, or `Invalid` if this database will never do."""
+    connection = _opened(address)
+    _prepare(connection)
+    return connection
+
+
+def _opened(address: str) -> Connection:
+    """A connection with nothing said on it yet, which is waited for as long as its `connect_timeout` says."""
     parts = {**_DEFAULTS, **check_address(address)}
     try:
-        connection = psycopg.connect(**parts, autocommit=True)
+        return psycopg.connect(**parts, autocommit=True)
     except psycopg.OperationalError as error:
         raise Unreachable(str(error).strip().splitlines()[0]) from None
+
+
+def _prepare(connection: Connection) -> None:
+    """The settings that collectors need."""
     try:
         connection.adapters.register_dumper(Int4s, Int4sDumper)
         connection.adapters.register_dumper(Uuids, UuidsDumper)
@@ -90,7 +101,6 @@ def connect(address: str) -> Connection:
     except psycopg.Error as error:
         connection.close()
         raise Unreachable(str(error).strip()) from None
-    return connection
 
 
 def one(connection: Connection, query: str, values: tuple[object, ...] = ()) -> tuple[Any, ...]:
@@ -151,16 +161,22 @@ class Session:
             self.close()
             if not was_open:
                 raise
+        try:
             return self._try(action)
+        except Unreachable:
+            self.close()
+            raise
 
     def _try(self, action: Callable[[Connection], Result]) -> Result:
-        if self._connection is None:
-            self._connection = connect(self._address)
+        is_new = self._connection is None
+        connection = self._connection = self._connection or _opened(self._address)
         self.deadline = time.monotonic() + self._longest_seconds
         try:
-            return action(self._connection)
+            if is_new:  # within the deadline, and known to whoever cuts: these answers may be swallowed, too
+                _prepare(connection)
+            return action(connection)
         except psycopg.Error as error:
-            raise translated(error, self._connection) from error
+            raise translated(error, connection) from error
         finally:
             self.deadline = float("inf")
 
