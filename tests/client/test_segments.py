@@ -6,6 +6,7 @@ import json
 import logging
 import sqlite3
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -238,5 +239,5 @@ def test_before_a_yes_the_preview_shows_what_would_be_said(install: Install) -> 
 
 
 def rows_of(install: Install, table: str) -> list[tuple[object, ...]]:
-    with sqlite3.connect(install.directory / FILE) as db:
+    with closing(sqlite3.connect(install.directory / FILE)) as db:
         return db.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()  # a name of ours
