@@ -132,7 +132,7 @@ class Oracle:
             if answer.status == 200:
                 self.answers[document["status"]] += 1
                 return connection
-            if answer.status not in (429, 503, 507):
+            if answer.status not in (408, 429, 503, 507):  # 408: it was stopped for longer than a body may take
                 self.surprises.append(f"{answer.status} {document}")
                 return connection
             connection.close()
