@@ -159,10 +159,15 @@ class Decoding:
 
     def index(self, value: str, role: Role = ANSWER) -> int:
         """The row of a value."""
-        for i, (found, its_role) in enumerate(zip(self.values, self.roles, strict=True)):
-            if found == value and its_role == role:
-                return i
-        raise KeyError(f"{value!r} is no {role} row of {self.metric}")
+        row = self.find(value, role)
+        if row is None:
+            raise KeyError(f"{value!r} is no {role} row of {self.metric}")
+        return row
+
+    def find(self, value: str, role: Role = ANSWER) -> int | None:
+        """The same; None if there is none."""
+        pairs = enumerate(zip(self.values, self.roles, strict=True))
+        return next((row for row, found in pairs if found == (value, role)), None)
 
     def columns(self) -> dict[str, list[Any]]:
         """The tidy table, column by column; what is not known or does not apply is None."""

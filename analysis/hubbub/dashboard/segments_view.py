@@ -99,9 +99,8 @@ def _panels(known: dict[str, Decoding]) -> tuple[Panel, ...]:
 
 
 def _row(decoding: Decoding, value: str, role: Role) -> int | None:
-    try:
-        row = decoding.index(value, role)
-    except KeyError:
+    row = decoding.find(value, role)
+    if row is None:
         return None
     return row if np.isfinite([decoding.estimate[row], decoding.low[row], decoding.high[row]]).all() else None
 

@@ -112,9 +112,8 @@ def by_segment(decodings: Mapping[str, Decoding], key: str) -> Table:
 
 def _figure_of(decoding: Decoding, value: str, role: Role) -> tuple[str, bool]:
     """A cell, and whether noise is all there may be."""
-    try:
-        i = decoding.index(value, role)
-    except KeyError:
+    i = decoding.find(value, role)
+    if i is None:
         return "", True
     if not np.isfinite(decoding.std_error[i]):
         return "unknown", True

@@ -101,8 +101,8 @@ def short(registry: Registry) -> str:
     plain = f" It also says, as it is: {', '.join(registry.segments)}." if registry.segments else ""
     sentences = (
         f"{registry.app} would like to send statistics to {registry.recipient}: {names}.",
-        "Before anything leaves this device, chance is mixed into every answer, so that no message proves anything; "
-        f"only totals over many people can be read.{plain} All messages about one answer can make somebody up to "
+        "Random noise is added on this device, so that no message shows your real answer; only totals over many people "
+        f"can be read.{plain} All messages about one answer can make somebody up to "
         f"{certainty(most.epsilon_same_answer)} sure of it ({most.name.replace('_', ' ')}).",
         f"You can look, or change your mind, at any time: hubbub preview, off or forget --app {registry.app}. More: "
         f"{registry.recipient.url}/privacy",

@@ -56,19 +56,14 @@ def run_recount(arguments: Namespace) -> int:
 
 
 def _table(parts: Sequence[Sequence[Tally]]) -> str:
-    """Metric, epochs, and the reports of each part."""
-    header = ["metric", "periods", *(f"part {n}" for n in range(1, len(parts) + 1) if len(parts) > 1)]
+    """Metric, periods, and the reports of each part."""
+    names = ["reports"] if len(parts) == 1 else [f"part {number}" for number in range(1, len(parts) + 1)]
     rows = []
     for tallies in zip(*parts, strict=True):
         metric, epochs = tallies[0].metric, sorted({epoch for tally in tallies for epoch in tally.epochs})
         periods = dict.fromkeys(epoch_text(metric.every, epochs[at]) for at in (0, -1))
-        numbers = [f"{tally.num_reports:,}" for tally in tallies]
-        rows.append([metric.name, " to ".join(periods), *(numbers if len(parts) > 1 else [])])
-        if len(parts) == 1:
-            rows[-1].append(numbers[0])
-    if len(parts) == 1:
-        header.append("reports")
-    return "\n".join(text_table(header, rows, left=(0, 1)))
+        rows.append([metric.name, " to ".join(periods), *(f"{tally.num_reports:,}" for tally in tallies)])
+    return "\n".join(text_table(["metric", "periods", *names], rows, left=(0, 1)))
 
 
 def _audit(recounted: Sequence[Tally], places: Sequence[str]) -> int:

@@ -75,11 +75,8 @@ def _largest(decodings: Sequence[Decoding]) -> list[str]:
 
 
 def _row(decoding: Decoding, value: str) -> int | None:
-    try:
-        i = decoding.index(value)
-    except KeyError:
-        return None
-    return i if np.isfinite(decoding.estimate[i]) else None
+    i = decoding.find(value)
+    return i if i is not None and np.isfinite(decoding.estimate[i]) else None
 
 
 def _bar(decoding: Decoding, i: int) -> dict[str, Any]:

@@ -35,8 +35,8 @@ def _table(decodings: Sequence[Decoding], style: Style) -> str:
 
 
 _ADVICE = (
-    "Each cell: estimate (interval); ? marks one that cannot be told from zero. Segments are different installs; a "
-    "difference between two is tested by --only KEY=VALUE --against-only KEY=VALUE."
+    "Each cell: estimate (interval); ? marks one that is not statistically different from zero. "
+    "Segments are different installs; a difference between two is tested by --only KEY=VALUE --against-only KEY=VALUE."
 )
 
 
@@ -55,9 +55,8 @@ def _rows(decodings: Sequence[Decoding]) -> list[tuple[str, Role]]:
 
 
 def _cell(decoding: Decoding, value: str, role: Role) -> str:
-    try:
-        i = decoding.index(value, role)
-    except KeyError:
+    i = decoding.find(value, role)
+    if i is None:
         return ""
     if not np.isfinite(decoding.std_error[i]):
         return "unknown"
