@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-LIMITS = {1_000: 0.2, 10_000: 0.6, 1_000_000: 6.0}
+LIMITS = {1_000: 0.2, 10_000: 0.6, 1_000_000: 5.0}
 MEMORY = 600  # MB
 
 PROGRAM = """
