@@ -60,7 +60,8 @@ def test_the_variance_is_that_of_the_worst_number_by_trying_many(points: int) ->
 
 def test_the_channel_of_a_registry_reaches_that_variance() -> None:
     for epsilon, points, variance, *_ in TABLE[1:]:
-        metric = registry("mean", epsilon_one_report=epsilon, epsilon_permanent="8", max_values="2")["it"]
+        terms = {"epsilon_permanent": "8", "max_values": str(points), "lifetime_epsilon": "50"}
+        metric = registry("mean", epsilon_one_report=epsilon, **terms)["it"]
         assert metric.shape.points == points
         a, b = (float(p) for p in metric.noise.composed.probabilities)
         assert float(worst_variance(points, F(a / b))) == pytest.approx(variance, rel=2e-3)
@@ -94,15 +95,15 @@ def test_two_points_said_or_not_are_the_bit_that_they_were() -> None:
     said, left_out = registry("mean", points="2")["it"], registry("mean")["it"]
     assert said.metric_hash == left_out.metric_hash
     assert "points" not in said.to_json()["shape"]
-    clearer = {"epsilon_one_report": "2", "epsilon_permanent": "4"}
-    assert registry("mean", points="2", **clearer)["it"].shape.width(0) == 1
+    clearer = {"epsilon_one_report": "2", "epsilon_permanent": "4", "max_values": "3", "lifetime_epsilon": "50"}
+    assert registry("mean", points="2", **{**clearer, "max_values": "2"})["it"].shape.width(0) == 1
     assert registry("mean", **clearer)["it"].shape.points == 3
     assert registry("mean", points="3", **clearer)["it"].metric_hash == registry("mean", **clearer)["it"].metric_hash
 
 
 def test_more_points_than_slots_is_said_by_check() -> None:
     clearer = {"epsilon_one_report": "2", "epsilon_permanent": "4", "lifetime_epsilon": "50"}
-    (doubt,) = warnings(registry("mean", **clearer), date(2026, 11, 17))
+    (doubt,) = warnings(registry("mean", points="3", **clearer), date(2026, 11, 17))
     assert doubt == (
         "[metrics.it] max_values is 2 and points 3: a number that moves over more of them repeats older answers, which "
         "no interval knows of"
@@ -111,3 +112,9 @@ def test_more_points_than_slots_is_said_by_check() -> None:
     assert not warnings(registry("mean", points="2", **clearer), date(2026, 11, 17))
     once = {**clearer, "every": '"once"', "max_values": "1"}
     assert not warnings(registry("mean", **once), date(2026, 11, 17))
+
+
+@pytest.mark.parametrize(("max_values", "points"), [("1", 5), ("2", 2), ("3", 3), ("5", 5)])
+def test_points_that_are_left_out_are_no_more_than_answers_that_are_kept(max_values, points) -> None:
+    terms = {"epsilon_one_report": "4", "epsilon_permanent": "5", "lifetime_epsilon": "50", "max_values": max_values}
+    assert registry("mean", **terms)["it"].shape.points == points

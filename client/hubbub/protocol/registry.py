@@ -284,7 +284,8 @@ def _suited(shape: Shape | None, values: Mapping[str, Any]) -> Shape | None:
     epsilon = values.get("epsilon_one_report")
     if shape is None or epsilon is None or not eps.SMALLEST <= epsilon <= eps.LARGEST:
         return shape
-    return shape.suited(epsilon, values.keys())
+    drawn_anew = values.get("every") == "once" or values.get("hold") is not None
+    return shape.suited(epsilon, values.keys(), None if drawn_anew else values.get("max_values"))
 
 
 def _noise(shape: Shape | None, given: Mapping[str, Fraction], once: bool, problems: list[str]) -> Any:

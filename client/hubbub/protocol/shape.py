@@ -130,9 +130,10 @@ class Shape(Value, kw_only=True):
         """What an install of this cohort keeps of a value until its epoch is over; `ABSENT` if nothing."""
         return value
 
-    def suited(self, epsilon_one_report: Fraction, given: Collection[str]) -> Shape:
+    def suited(self, epsilon_one_report: Fraction, given: Collection[str], max_answers: int | None = None) -> Shape:
         """The same question with whatever was left out of a metrics.toml, all but the keys `given`, chosen for the
-        least error at this epsilon."""
+        least error at this epsilon, where an install keeps at most so many answers to repeat (`None`: does not
+        matter)."""
         return self
 
     def typed(self, text: str) -> Any:

@@ -75,8 +75,13 @@ class Mean(NumberShape, kw_only=True):
     def question(self) -> str:
         return f"{self.limits_in_words()}, for its average"
 
-    def suited(self, epsilon_one_report: Fraction, given: Collection[str]) -> Mean:
-        return self if "points" in given else self.replace(points=best_points(epsilon_one_report))
+    def suited(self, epsilon_one_report: Fraction, given: Collection[str], max_answers: int | None = None) -> Mean:
+        """No more points than answers: a number that moves over more of them would have to repeat an older answer, and
+        the average would lag behind. With one answer it lags behind whatever the points."""
+        if "points" in given:
+            return self
+        most = MOST_POINTS if max_answers is None or max_answers < 2 else max_answers
+        return self.replace(points=min(best_points(epsilon_one_report), most))
 
     def best_noise(self, epsilon_one_report: Fraction, epsilon_permanent: Fraction, once: bool = False) -> Noise:
         if self.categories is None:

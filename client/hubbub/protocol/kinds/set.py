@@ -105,7 +105,7 @@ class Set(Shape, kw_only=True):
         asked = {self.items[self.item(cohort, position)] for position in range(self.items_per_report)}
         return frozenset(asked.intersection(self._recorded(value))) or ABSENT
 
-    def suited(self, epsilon_one_report: Fraction, given: Collection[str]) -> Set:
+    def suited(self, epsilon_one_report: Fraction, given: Collection[str], max_answers: int | None = None) -> Set:
         if "items_per_report" in given:
             return self
         return self.replace(items_per_report=best_number(epsilon_one_report, len(self.items)))
