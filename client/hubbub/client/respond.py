@@ -3,7 +3,8 @@
 Nothing here reads the clock, the disk or the network; all chance comes from an argument: `random`, a function like
 `os.urandom`, or the `Draws` made from it. No float decides anything: a position is set where a random 24-bit number is
 below a threshold, and all positions are compared at once, digit by digit, with a fixed number of random bytes whatever
-the outcome. A subset is one number below the units of all subsets.
+the outcome. A subset is one number below the units of all subsets. The truth flags of a metric with `hold` are a number
+below their weight, on the side that 24 bits have chosen.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from math import comb
 from typing import Protocol
 
 from hubbub.protocol.channel import PRECISION, SUBSET_PRECISION, UNITS, SubsetChannel, Units
+from hubbub.protocol.history import History
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.value import Value
 
@@ -34,6 +36,12 @@ class Draws(Protocol):
 
     def subset(self, channel: SubsetChannel, sent: int) -> int:
         """A number below the units of all subsets, each as likely."""
+
+    def below(self, limit: int) -> int:
+        """A number below this, each as likely."""
+
+    def flags(self, history: History) -> int:
+        """The truth flags of all answers, flag i at bit i."""
 
     def of_a_memo(self, random: Random) -> Draws:
         """The draws of one memo, from bytes that are the same whenever this memo is drawn."""
@@ -58,6 +66,18 @@ class RandomDraws:
         while (number := int.from_bytes(self._random(SUBSET_PRECISION // 8), "little")) >= channel.units:
             pass
         return number
+
+    def below(self, limit: int) -> int:
+        # The bits that the largest number has; what is beyond the limit, less than half, is drawn again.
+        digits = (limit - 1).bit_length()
+        size = (digits + 7) // 8
+        while (number := int.from_bytes(self._random(size), "little") >> 8 * size - digits) >= limit:
+            pass
+        return number
+
+    def flags(self, history: History) -> int:
+        above = int.from_bytes(self._random(PRECISION // 8), "little") < history.above * UNITS
+        return flags_of(history, above, self.below(history.side(above)))
 
     def of_a_memo(self, random: Random) -> RandomDraws:
         return RandomDraws(random)
@@ -165,10 +185,39 @@ def carry_subset(sent: int, channel: SubsetChannel, number: int) -> int:
     return below | (rest ^ below) << 1 | itself
 
 
+def flags_of(history: History, above: bool, number: int) -> int:
+    """The truth flags that this number, below the weight of the side, names on this side of the threshold. As many
+    numbers name some flags as their probability says; fewer set come first, then their masks in ascending order."""
+    counts = range(history.threshold, history.flags + 1) if above else range(history.threshold)
+    for count in counts:
+        weight = history.weights[count]
+        if number < weight:
+            return _subset_of(number // (weight // comb(history.flags, count)), count, history.flags)
+        number -= weight
+    raise AssertionError("unreachable: the number is below the weight of the side")
+
+
+def carry_flagged_category(sent: int, flag: int, other: int) -> int:
+    """The category sent where the flag is set, elsewhere the other one of this number."""
+    return sent if flag else 1 << other + (other >= sent.bit_length() - 1)
+
+
+def carry_flagged_bits(sent: int, width: int, flags: int) -> int:
+    """Each position as it is where its flag is set, and the contrary elsewhere."""
+    return (sent ^ ~flags) & (1 << width) - 1
+
+
+def carry_flagged_position(sent: int, flag: int, noise: int) -> int:
+    """The flag at the one position sent, if there is one, and noise at all others."""
+    return noise & ~sent | (sent if flag else 0)
+
+
 def _subset_of(rank: int, size: int, width: int) -> int:
     """The mask with this rank among those with so many bits set, in ascending order (the combinatorial number system):
     comb(i, size) of them have all their bits below bit i."""
     bits = 0
+    if not size:
+        return bits
     for position in range(width - 1, -1, -1):
         below = comb(position, size)
         if rank >= below:
