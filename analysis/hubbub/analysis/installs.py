@@ -3,7 +3,8 @@
 An install that agreed sends one report of every metric for each period in which its app ran, whatever was recorded. So
 the reports of a metric and period are installs, counted exactly: those that agreed, ran, and whose message has arrived
 by now. Where several metrics have the same period the largest number counts, for one may have ended, begun or used up
-its budget; reports of earlier definitions of a metric are of other installs, and are added.
+its budget; reports of earlier definitions of a metric are of other installs, and are added. Metrics whose answers have
+a history ask some of the installs in each period, and say nothing here.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def active_installs(tallies: Iterable[Tally]) -> list[ActiveInstalls]:
     segment = common_segment(tallies)
     reports: dict[tuple[Cadence, int], dict[str, int]] = {}
     for tally in tallies:
+        if tally.metric.hold is not None:
+            continue
         name = tally.metric.name
         for epoch, counts in tally.epochs.items():
             of_period = reports.setdefault((tally.metric.every, epoch), {})

@@ -12,6 +12,7 @@ from typing import Any
 
 from hubbub.analysis.kinds import KINDS, kind_of
 from hubbub.analysis.planning.advice import Slots, slots_for, split_budget, what_would_change_it
+from hubbub.analysis.planning.history_plans import best_history_plan, sights_to_json
 from hubbub.analysis.planning.plan import Plan, epsilon_for, installs_for, power_of, share_for
 from hubbub.analysis.planning.words import answer_words, table_words, toml_of
 from hubbub.analysis.render.text import short_number, short_percent
@@ -22,6 +23,7 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.shape import Shape
 
 TABLE_SHARES = (0.1, 0.01, 0.001)
+TYPICAL_SHARE = 0.1  # of an answer: by it a history is planned, unless a share is given
 TABLE_EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 
 
@@ -35,6 +37,7 @@ def add_plan(parser: ArgumentParser) -> None:
         "  hubbub plan --installs 50000 --epsilon 2                                   what will be seen?\n"
         "  hubbub plan --kind flag --table                                            how many in general?\n"
         "  hubbub plan --kind choice --num-choices 16 --once --table                  how many, if asked once?\n"
+        "  hubbub plan --kind flag --history 4 --life 52 --installs 20000             how often, if answers change?\n"
         "  hubbub plan metrics.toml --installs 1e6 --consent 0.3                      what will each metric show?\n"
         "  hubbub plan metrics.toml --lifetime 30                                     share a budget out"
     )
@@ -52,6 +55,8 @@ def add_plan(parser: ArgumentParser) -> None:
     for option in (option for name in KINDS for option in kind_of(name).plan_options):
         parser.add_argument(f"--{option.name.replace('_', '-')}", type=int, default=option.default, help=option.help)
     parser.add_argument("--once", action="store_true", help="asked once in the life of an install, not in every epoch")
+    parser.add_argument("--history", type=Fraction, metavar="EPSILON", help="epsilon_history: of all answers in a life")
+    parser.add_argument("--hold", type=int, help="with --history: ask in one of so many epochs (default: the best)")
     parser.add_argument("--change-rate", type=_share, help="chance that a value changes in an epoch: advises slots")
     parser.add_argument("--life", type=int, default=104, help="epochs an install lives (default: 104, two years)")
     parser.add_argument("--lifetime", type=Fraction, help="share this lifetime_epsilon out over METRICS.TOML")
@@ -76,8 +81,7 @@ def run_plan(arguments: Namespace) -> int:
 
 def _plan_one(arguments: Namespace) -> int:
     unknown = _unknown(arguments)
-    shapes = _shapes(arguments)
-    plan, answer = _best_of(shapes, _plan(arguments, shapes[0], unknown), unknown)
+    plan, answer = _best_of(_history_plan(arguments) or _plans(arguments, unknown), unknown)
     solved = plan if answer == inf else _with(plan, unknown, answer)
     if arguments.chart:
         from hubbub.analysis.planning.chart import plan_chart
@@ -93,6 +97,30 @@ def _plan_one(arguments: Namespace) -> int:
     return 0 if answer != inf else 1
 
 
+def _plans(arguments: Namespace, unknown: str) -> list[Plan]:
+    shapes = _shapes(arguments)
+    plan = _plan(arguments, shapes[0], unknown)
+    return [replace(plan, shape=shape) for shape in shapes]
+
+
+def _history_plan(arguments: Namespace) -> list[Plan]:
+    """The one with the best number of answers, where answers shall have a history; else none."""
+    if arguments.history is None:
+        if arguments.hold is not None:
+            raise Invalid([f"--hold needs --history, the epsilon of all answers together, got --hold {arguments.hold}"])
+        return []
+    for name in ("epsilon", "permanent", "once", "change_rate"):
+        if getattr(arguments, name):
+            raise Invalid([f"--{name.replace('_', '-')} must be left out with --history"])
+    shape = _shapes(arguments)[0]
+    options = [option.name for option in kind_of(arguments.kind).plan_options]
+    given = [name for name in options if getattr(arguments, name) is not None]
+    plan = _plan(arguments, shape, "epsilon")
+    plan = replace(plan, epsilon_one_report=arguments.history, epsilon_permanent=arguments.history)
+    typical = replace(plan, share=TYPICAL_SHARE if arguments.share is None else arguments.share)
+    return [replace(best_history_plan(typical, arguments.life, arguments.hold, given), share=plan.share)]
+
+
 def _slots(arguments: Namespace) -> Slots | None:
     if arguments.once and arguments.change_rate is not None:
         raise Invalid([f"--change-rate must be left out with --once, got {arguments.change_rate:g}"])
@@ -100,7 +128,8 @@ def _slots(arguments: Namespace) -> Slots | None:
 
 
 def _unknown(arguments: Namespace) -> str:
-    missing = [name for name in ("installs", "share", "epsilon", "power") if getattr(arguments, name) is None]
+    given = {**vars(arguments), "epsilon": arguments.history if arguments.epsilon is None else arguments.epsilon}
+    missing = [name for name in ("installs", "share", "epsilon", "power") if given[name] is None]
     if len(missing) == 2 and "power" in missing:
         missing.remove("power")
     if len(missing) != 1:
@@ -137,9 +166,8 @@ def _shapes(arguments: Namespace) -> Sequence[Shape]:
     return kind.alternatives(kind.planned(given, arguments.strings), given)
 
 
-def _best_of(shapes: Sequence[Shape], plan: Plan, unknown: str) -> tuple[Plan, float]:
-    """The plan with the shape that shows most, and what it comes to; of equals the first."""
-    plans = [replace(plan, shape=shape) for shape in shapes]
+def _best_of(plans: Sequence[Plan], unknown: str) -> tuple[Plan, float]:
+    """The plan that shows most, and what it comes to; of equals the first."""
     answers = [_solve(each, unknown) for each in plans]
     best = answers.index((max if unknown == "power" else min)(answers))
     return plans[best], answers[best]
@@ -183,6 +211,7 @@ def _facts(plan: Plan, unknown: str, answer: float) -> dict[str, Any]:
         "std_error": plan.std_error(),
         "seen_from": plan.line,
         "what_would_change_it": what_would_change_it(plan) if answer == inf else [],
+        **({} if plan.noise.history is None else sights_to_json(plan)),
     }
 
 
@@ -194,10 +223,10 @@ def _print_table(arguments: Namespace) -> int:
     for name in ("installs", "share", "epsilon", "permanent", "metrics", "lifetime", "chart"):
         if getattr(arguments, name) is not None:
             raise Invalid([f"--table is over shares and epsilons, got --{name} too"])
-    shapes = _shapes(arguments)
-    plan = _plan(arguments, shapes[0], "epsilon")
+    plans = _plans(arguments, "epsilon")
+    plan = plans[0]
     found = {
-        (share, epsilon): _best_of(shapes, replace(plan, **_at(share, epsilon)), "installs")[1]
+        (share, epsilon): _best_of([replace(each, **_at(share, epsilon)) for each in plans], "installs")[1]
         for share in TABLE_SHARES
         for epsilon in TABLE_EPSILONS
     }

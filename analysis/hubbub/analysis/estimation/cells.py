@@ -9,8 +9,8 @@ and the masks of a cohort are themselves a sample of all installs; `sampling` is
 factor of a multinomial covariance. Pooling epochs averages the instantaneous noise only: the memos of an install
 are the same in each, so the permanent noise and the sampling count an install once. That all epochs saw the same
 installs is assumed, because it is the careful side: fewer shared installs make the truth closer, never farther.
-Where a metric is asked once, no install is in two epochs: all of them are one crowd. docs/estimation.md derives each
-line.
+Where a metric is asked once, no install is in two epochs: all of them are one crowd. Where answers have a history,
+so are the epochs of each period, and periods covary as `history_noise` says. docs/estimation.md derives each line.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubbub.analysis.arrays import Array
+from hubbub.analysis.estimation import history_noise
 from hubbub.analysis.options import Estimand
 from hubbub.protocol.channel import Noise, SubsetChannel
 from hubbub.protocol.metric import Definition
@@ -67,6 +68,8 @@ class TwoStageNoise:
 
     @classmethod
     def of(cls, noise: Noise) -> TwoStageNoise:
+        if noise.history is not None:
+            return cls(*history_noise.stages(noise.history))
         a1, a0 = noise.permanent.probabilities
         q, p = noise.instantaneous.probabilities
         return cls(float(a1), float(a0), float(q), float(p))
@@ -146,12 +149,14 @@ class Cohort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PooledTally:
-    """The cohorts of one definition. `sampling` is 1 / (all its installs)."""
+    """The cohorts of one definition. `sampling` is 1 / (all its installs); `asked` is the share of the installs in use
+    that an average period of these epochs has asked, all of them unless answers have a history."""
 
     metric: Definition
     epochs: tuple[int, ...]
     cohorts: tuple[Cohort, ...]
     sampling: float
+    asked: float = 1.0
 
     @property
     def reports(self) -> float:
@@ -173,8 +178,13 @@ def pool_counts(metric: Definition, epochs: Mapping[int, Counts], count_variance
     num_cohorts = metric.shape.num_cohorts
     reports = np.array([epoch.num_reports for epoch in counts], dtype=np.float64).reshape(len(counts), num_cohorts)
     epochs_with_reports = np.count_nonzero(reports, axis=0)
+    asked = 1.0
     if metric.every == "once":
         reports = reports.sum(axis=0, keepdims=True)
+    elif metric.hold is not None and counts:
+        periods, period = np.unique([epoch // metric.hold for epoch in epochs], return_inverse=True)
+        asked = len(counts) / (len(periods) * metric.hold)
+        reports = np.array([reports[period == number].sum(axis=0) for number in range(len(periods))])
     cohorts = tuple(
         Cohort(
             noise=noise,
@@ -189,7 +199,7 @@ def pool_counts(metric: Definition, epochs: Mapping[int, Counts], count_variance
         for c in range(num_cohorts)
     )
     sampling = _sampling(reports.sum(axis=1))
-    return PooledTally(metric=metric, epochs=tuple(epochs), cohorts=cohorts, sampling=sampling)
+    return PooledTally(metric=metric, epochs=tuple(epochs), cohorts=cohorts, sampling=sampling, asked=asked)
 
 
 def finite_population(pools: Sequence[PooledTally], estimand: Estimand, *, same_installs: bool = True) -> float:
@@ -197,9 +207,10 @@ def finite_population(pools: Sequence[PooledTally], estimand: Estimand, *, same_
 
     With cohorts drawn at random from n installs, covariances are those of independent samples minus 1/n of the
     multinomial one; that difference is all there is between the two estimands. Of several definitions the smaller crowd
-    is taken as part of the larger, as of several epochs; or, without `same_installs`, as another crowd.
+    is taken as part of the larger, as of several epochs; or, without `same_installs`, as another crowd. Where only some
+    of the installs were asked, all of them are meant.
     """
-    crowds = [1 / pool.sampling for pool in pools if np.isfinite(pool.sampling)]
+    crowds = [1 / (pool.sampling * pool.asked) for pool in pools if np.isfinite(pool.sampling)]
     if estimand == "population" or not crowds:
         return 0.0
     return 1 / (max(crowds) if same_installs else sum(crowds))

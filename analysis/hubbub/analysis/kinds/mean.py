@@ -76,7 +76,9 @@ def _of_ends(pools: Pools, options: Options) -> GridMean:
 
 
 def _of_points(pools: Pools, shape: Mean, options: Options) -> GridMean:
-    return grid_mean(cohorts_of(pools), shape.points, options.estimand, options.confidence)
+    # Where some of the installs were asked, they are a sample of the others.
+    estimand = "population" if any(pool.asked < 1 for pool in pools) else options.estimand
+    return grid_mean(cohorts_of(pools), shape.points, estimand, options.confidence)
 
 
 def _notes(shape: Mean, options: Options, found: GridMean) -> list[str]:

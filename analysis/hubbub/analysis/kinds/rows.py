@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.distribution import Distribution
-from hubbub.analysis.estimation.cells import Cohort
+from hubbub.analysis.estimation.cells import Cohort, PooledTally
 from hubbub.analysis.estimation.intervals import Variance
 from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.kinds.kind import Pools
@@ -17,6 +17,7 @@ from hubbub.analysis.options import Correction, Options
 from hubbub.analysis.result import ANSWER, Decoding, Diagnostics, Role
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.label import PERIOD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ def assemble(
         num_reports=int(sum(pool.reports for pool in pools)),
         installs=average_installs(pools),
         noise_floor=noise_floor,
-        notes=tuple(notes),
+        notes=(*notes, *_history_notes(pools)),
         diagnostics=diagnostics,
         values=tuple(rows.values),
         roles=tuple(rows.roles),
@@ -82,6 +83,23 @@ def assemble(
         distribution=distribution,
         tested_besides=tested_besides,
     )
+
+
+def _history_notes(pools: Pools) -> Iterator[str]:
+    """Who is behind the figures of a metric whose answers have a history."""
+    hold = pools[0].metric.hold
+    if hold is None:
+        return
+    period = PERIOD[pools[0].metric.every]
+    yield (
+        f"An install is asked in one of {hold} {period}s, which its device draws: the figures of a {period} rest "
+        f"on 1/{hold} of the installs, and the intervals allow for that."
+    )
+    if any(pool.asked == 1 for pool in pools):
+        yield (
+            "All were asked once in a whole period, each at a time of its own: the figures are the average of what was "
+            "true at these times."
+        )
 
 
 def adjusted(p_value: Array, roles: Sequence[Role], correction: Correction, besides: int = 0) -> Array:
@@ -102,8 +120,15 @@ def places_of(pools: Pools) -> list[int]:
 
 
 def average_installs(pools: Pools) -> float:
-    """The installs of an average epoch; of a metric that is asked once, all of them."""
-    return sum(pool.reports / (max(len(pool.epochs), 1) if pool.metric.every != "once" else 1) for pool in pools)
+    """The installs in use in an average epoch; of a metric that is asked once, all of them."""
+    return sum(pool.reports / _epochs_of_an_install(pool) for pool in pools)
+
+
+def _epochs_of_an_install(pool: PooledTally) -> float:
+    """In how many of the epochs pooled an install reports that is in use in all of them."""
+    if pool.metric.every == "once":
+        return 1
+    return max(len(pool.epochs), 1) / (pool.metric.hold or 1)
 
 
 def require_same_shape(pools: Pools) -> None:

@@ -33,7 +33,8 @@ class Plan:
     """One metric, one epoch. For a `mean`, `share` is a distance as a share of the range.
 
     `values` are the candidates of a string metric, all of which are tested; unless said, as many as the `strings`
-    expected. `once`: it is asked once in the life of an install, which may need less noise.
+    expected. `once`: it is asked once in the life of an install, which may need less noise. Where
+    `noise_given` is that of a history, an install is asked in one epoch out of `hold`, for one epsilon in all.
     """
 
     shape: Shape
@@ -81,15 +82,23 @@ class Plan:
         return self.noise_given or _best_noise(self.shape, self.epsilon_one_report, self.epsilon_permanent, self.once)
 
     @property
+    def hold(self) -> int:
+        """In one out of how many epochs an install is asked."""
+        return 1 if self.noise.history is None else self.noise.history.hold
+
+    @property
     def reports(self) -> float:
-        return self.installs * self.consent
+        """Those of one epoch."""
+        return self.installs * self.consent / self.hold
 
     def std_error(self, share: float | None = None) -> float:
-        """The predicted standard error of the estimate of an answer with this share."""
+        """The predicted standard error of the estimate of an answer with this share. Where some of the installs are
+        asked, they are a sample of all."""
         held = self.share if share is None else share
         kind = kind_of(self.shape.kind)
         of_row = kind.row_variance or kind.unit_variance
-        return sqrt(of_row(self.shape, self.noise, held, self.strings) / self.reports)
+        sampled = held * (1 - held) * (1 - 1 / self.hold) if self.goal.counts_holders else 0.0
+        return sqrt((of_row(self.shape, self.noise, held, self.strings) + sampled) / self.reports)
 
     @property
     def rule(self) -> Rule:

@@ -11,6 +11,7 @@ from typing import Any
 from hubbub.analysis.kinds import kind_of
 from hubbub.analysis.kinds.kind import Sketch
 from hubbub.analysis.planning.advice import Slots, channel_in_words, what_would_change_it
+from hubbub.analysis.planning.history_plans import history_toml, history_words
 from hubbub.analysis.planning.plan import Plan
 from hubbub.analysis.render.text import short_number, short_percent
 from hubbub.protocol.epsilon import show
@@ -21,6 +22,8 @@ def answer_words(plan: Plan, unknown: str, answer: float, slots: Slots | None) -
     if answer == inf:
         return _no(plan, unknown)
     one, permanent = show(plan.epsilon_one_report), show(plan.epsilon_permanent)
+    if plan.noise.history is not None:
+        one = f"{permanent} for a whole history"
     what, of = plan.goal.what, plan.goal.of
     share, power, reports = short_percent(plan.share), short_percent(plan.power), short_number(plan.reports)
     lines = []
@@ -53,12 +56,20 @@ def answer_words(plan: Plan, unknown: str, answer: float, slots: Slots | None) -
     lines.append(
         f"Standard error {short_percent(plan.std_error())}; seen from an estimate of {short_percent(plan.line)}."
     )
-    told = "one report in the life of an install" if plan.once else f"all reports of one answer: epsilon {permanent}"
-    lines.append(f"Noise: {channel_in_words(plan.noise)}; {told}.")
+    lines.append(f"Noise: {channel_in_words(plan.noise)}; {_told(plan)}.")
+    if plan.noise.history is not None:
+        lines += history_words(plan, "epoch")
     lines += kind_of(plan.shape.kind).plan_remarks(_sketch(plan))
     if slots is not None:
         lines += _slot_words(slots, plan)
     return lines
+
+
+def _told(plan: Plan) -> str:
+    if plan.once:
+        return "one report in the life of an install"
+    all_of = "all reports of one answer" if plan.noise.history is None else "everything an install ever says"
+    return f"{all_of}: epsilon {show(plan.epsilon_permanent)}"
 
 
 def _sketch(plan: Plan) -> Sketch[Any]:
@@ -118,9 +129,6 @@ def table_words(plan: Plan, found: Mapping[tuple[float, Fraction], float]) -> li
 
 def toml_of(plan: Plan, slots: Slots | None) -> str:
     """The planned metric, to be put into a metrics.toml."""
-    most = plan.shape.most_slots
-    usual = kind_of(plan.shape.kind).slots(plan.shape)
-    slots_wanted = [] if plan.once else [f"max_values = {min(most, slots.max_values) if slots else usual}"]
     return "\n".join(
         [
             "[metrics.planned]",
@@ -129,9 +137,17 @@ def toml_of(plan: Plan, slots: Slots | None) -> str:
             'owner = "somebody@example.org"',
             "expires = 2030-01-01",
             f'every = "{"once" if plan.once else "week"}"',
-            f"epsilon_one_report = {float(plan.epsilon_one_report):g}",
-            f"epsilon_permanent = {float(plan.epsilon_permanent):g}",
-            *slots_wanted,
+            *(_kept_toml(plan, slots) if plan.noise.history is None else history_toml(plan)),
             kind_of(plan.shape.kind).toml(plan.shape),
         ]
     )
+
+
+def _kept_toml(plan: Plan, slots: Slots | None) -> list[str]:
+    most = plan.shape.most_slots
+    usual = kind_of(plan.shape.kind).slots(plan.shape)
+    epsilons = [
+        f"epsilon_one_report = {float(plan.epsilon_one_report):g}",
+        f"epsilon_permanent = {float(plan.epsilon_permanent):g}",
+    ]
+    return epsilons if plan.once else [*epsilons, f"max_values = {min(most, slots.max_values) if slots else usual}"]

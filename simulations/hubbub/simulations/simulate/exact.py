@@ -23,6 +23,7 @@ from hubbub.simulations.exact_tallies import carry
 from hubbub.simulations.kinds.kind import NOWHERE, Index
 from hubbub.simulations.people.histories import Histories
 from hubbub.simulations.people.masks import CohortMasks, masks_by_cohort, parts_kept
+from hubbub.simulations.simulate.history_tallies import history_counts
 from hubbub.simulations.simulate.slots import Answered, answer_from_slots
 
 
@@ -44,6 +45,12 @@ def exact_tally(
     reports, rows, stale = [], [], 0
     num_cohorts = metric.shape.num_cohorts
     for masks in masks_by_cohort(metric, histories, rng):
+        progress((masks.cohort + 1) / num_cohorts)
+        if metric.hold is not None:
+            totals, counts = history_counts(metric, masks, epochs, rng)
+            reports.append(totals)
+            rows.append(counts)
+            continue
         parts, width = parts_kept(metric, masks), metric.shape.width(masks.cohort)
         columns = []
         for part in parts:
@@ -53,7 +60,6 @@ def exact_tally(
             columns.append(counts)
         reports.append(totals)
         rows.append(np.concatenate(columns, axis=1))
-        progress((masks.cohort + 1) / num_cohorts)
     return Sampled(tally_from(metric, epochs, reports, rows), stale)
 
 
