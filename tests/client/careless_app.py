@@ -36,7 +36,7 @@ def registries() -> list[Registry]:
     """Three releases: the second redefines a metric, the third adds one; both raise the limit, in vain."""
     page, link = (
         metric("page", "2.5", "day", "max_values = 4"),
-        metric("link", "1.5", "week", "max_values = 3\nhold = 3"),
+        metric("link", "1.5", "week", "max_values = 3"),
     )
     again = metric("page", "2.0", "day", "max_values = 2")
     once = metric("install", "3.0", "once", "")

@@ -28,6 +28,12 @@ def metric(name: str, kind: str = "flag", every: str = "day", **keys: object) ->
     return f"[metrics.{name}]\n" + "".join(f"{key} = {term}\n" for key, term in terms.items())
 
 
+def held(name: str, kind: str = "flag", every: str = "day", **keys: object) -> str:
+    """A metric with `hold`; its epsilon is 4, unless `epsilon_history` says otherwise."""
+    text = metric(name, kind, every, **{"epsilon_history": 4, "hold": 4, "max_values": 4, **keys})
+    return "".join(line + "\n" for line in text.splitlines() if not line.startswith(("epsilon_one", "epsilon_perm")))
+
+
 def source(*metrics: str, lifetime: float = 60, app: str = "org.example.editor", segments: str = "") -> str:
     return head(app, lifetime) + (f"[segments]\n{segments}\n" if segments else "") + "".join(metrics)
 

@@ -110,7 +110,7 @@ def test_a_year_of_reports_gives_away_the_memo_and_nothing_else(tmp_path) -> Non
 
 
 def test_without_memos_averaging_recovers_everything(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def afresh(db, who, metric: Metric, mask: int, epoch: int, draws) -> Memo:
+    def afresh(db, who, metric: Metric, mask: int, draws) -> Memo:
         return Memo(permanent_response(metric, mask, who.cohort(metric), draws))
 
     monkeypatch.setattr("hubbub.client.recorder.find_or_draw", afresh)

@@ -74,7 +74,7 @@ def test_a_clock_far_ahead_and_set_back_again_makes_no_second_report(install: In
 
 def test_no_walk_of_the_clock_makes_two_reports_for_one_metric_and_epoch(install: Install) -> None:
     chance = Random(3)
-    asks = registry(metric("theme"), metric("page", "string", hold=4), metric("weekly", every="week"), lifetime=90)
+    asks = registry(metric("theme"), metric("page", "string"), metric("weekly", every="week"), lifetime=90)
     client = install.agreed(asks)
     for _ in range(400):
         install.asleep(chance.choice([0, 0.3, 1, 1, 1, 2, -1, -3, 40, -40, 1500, -1500, 9000, -9000]))

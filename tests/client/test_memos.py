@@ -48,23 +48,6 @@ def test_values_beyond_the_last_slot_repeat_old_answers_and_always_the_same(inst
     assert status.epsilon_spent == pytest.approx(3 * 3)
 
 
-def test_hold_keeps_the_first_answer_of_a_period_whatever_changes(install: Install) -> None:
-    asks = registry(shown(max_values=9, hold=4))
-    first = 20_774 % 4  # where in its period the first reported day lies
-    values = ["a", "b", None, "c", "a", "d", "e", "f", "a", "b", "c", "d"]
-    found = answers(install, values, asks)
-    periods = [(first + day) // 4 for day in range(len(values))]
-    assert [found.index(bits) for bits in found] == [periods.index(period) for period in periods]
-    assert install.client().status().epsilon_spent == pytest.approx(3 * len(set(periods)))
-
-
-def test_hold_repeats_an_old_period_after_the_last_slot(install: Install) -> None:
-    asks = registry(shown(max_values=2, hold=2))
-    found = answers(install, [str(day) for day in range(20)], asks)
-    assert len(set(found)) == 2
-    assert install.client().status().epsilon_spent == pytest.approx(6)
-
-
 def test_a_redefined_metric_is_a_new_charge_and_without_room_it_is_not_asked(install: Install) -> None:
     before = registry(shown(max_values=2), metric("theme", max_values=1, epsilon_permanent=1), lifetime=7)
     after = registry(shown(max_values=2, num_cohorts=8), metric("theme", max_values=1, epsilon_permanent=1), lifetime=7)

@@ -183,15 +183,6 @@ def test_with_one_slot_the_first_answer_is_repeated_for_ever(install: Install) -
     assert install.client().status().epsilon_spent == pytest.approx(3)
 
 
-def test_with_hold_the_first_answer_of_each_period_is(install: Install) -> None:
-    asks = registry(metric("features", "set", max_values=9, hold=2, **SHOWN))
-    found = answers(install, [(), ITEMS, (), ITEMS, (), ITEMS, (), ITEMS], asks)
-    first = 20_774 % 2
-    periods = [(first + day) // 2 for day in range(8)]
-    for one, period in zip(found, periods, strict=True):
-        assert one == found[periods.index(period)]
-
-
 def test_a_lifetime_is_two_kept_answers_however_many_items_are_asked() -> None:
     for number in (1, 2, 3):
         found = registry(metric("features", "set", items_per_report=number))["features"]

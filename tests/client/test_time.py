@@ -22,7 +22,7 @@ from hubbub.client.budget import slots_used
 from hubbub.client.recorder import Desk, is_expired
 from hubbub.protocol.cadence import epoch_of
 from tests.client.install import Install
-from tests.client.registries import metric, registry
+from tests.client.registries import held, metric, registry
 from tests.client.virtual import (
     DAY,
     HOUR,
@@ -142,7 +142,7 @@ def test_a_record_that_opens_epochs_or_sends_is_caught(defect, life) -> None:
 MANY = registry(
     metric("theme"),
     metric("page", "string", max_values=3),
-    metric("held", hold=2),
+    held("held", hold=2, max_values=3),
     metric("weekly", "choice", every="week"),
     metric("born", every="once"),
     lifetime=90,

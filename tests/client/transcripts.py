@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from hashlib import blake2b
+from math import comb
 from pathlib import Path
 from typing import Any
 
 from hubbub.client import Answer, Client, Registry
 from hubbub.client.respond import carry_bits
 from hubbub.protocol.channel import PRECISION, UNITS, SubsetChannel, Units
+from hubbub.protocol.history import History
 from tests.client.answering_server import stored
 
 DAY = 86_400
@@ -81,6 +83,13 @@ class EveryDraw:
     def subset(self, channel: SubsetChannel, sent: int) -> int:
         ranges = [channel.held] * channel.with_sent + [channel.other] * channel.without_sent
         return sum(ranges[: self._choose([Fraction(size, channel.units) for size in ranges])])
+
+    def below(self, limit: int) -> int:
+        return self._choose([Fraction(1, limit)] * limit)
+
+    def flags(self, history: History) -> int:
+        law = [history.count_law[z.bit_count()] / comb(history.flags, z.bit_count()) for z in range(1 << history.flags)]
+        return self._choose(law)
 
     def of_a_memo(self, random: Callable[[int], bytes]) -> EveryDraw:
         return self  # every outcome, whatever the key would make of it

@@ -68,7 +68,7 @@ class HostileCollector(ToldCollector):
 
     async def answer(self, request: web.Request) -> web.Response:
         if request.path == "/v1/metrics":
-            own = {"owner": hostile("owner"), "expires": hostile("expires"), "max_values": 4, "hold": 2}
+            own = {"owner": hostile("owner"), "expires": hostile("expires"), "max_values": 4}
             terms = [{**metric.to_json(), **own, "why": hostile(f"why {name}")} for name, metric in METRICS.items()]
             return web.json_response({"app": hostile("app"), "metrics": terms})
         if request.path == "/metrics":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -52,10 +51,10 @@ async def test_the_statement_stands_apart_from_the_label_with_its_conditions(tmp
 
 
 def test_no_reader_learns_more_than_the_device_gives_away() -> None:
-    """Of one install alone the counts are its reports. With `hold` even an unchanging answer is drawn anew."""
+    """Of one install alone the counts are its reports."""
     metric = flag(1, 2)
     alone = snapshot_of([tally(metric, *[1] * 400)])
-    terms = Terms(definition=metric, why="", owner="", expires="", max_values=3, hold=None)
+    terms = Terms(definition=metric, why="", owner="", expires="", max_values=3)
 
     def said(known: Terms | None) -> list[str]:
         return [fact.words for fact in readers(metric, known, alone).said]
@@ -63,8 +62,6 @@ def test_no_reader_learns_more_than_the_device_gives_away() -> None:
     one_answer, life = sure(metric.epsilon_permanent), sure(3 * metric.epsilon_permanent)
     assert said(None) == [one_answer, "no limit is known"]
     assert said(terms) == [one_answer, life]
-    assert said(replace(terms, hold=500)) == [one_answer, life]
-    assert said(replace(terms, hold=30)) == [life, life]
 
 
 def test_where_nothing_can_be_said_the_reason_is_given() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from hubbub.protocol.changes import Change, asks_more, changes
 from hubbub.protocol.registry import Registry
-from tests.protocol.toml import registry, source
+from tests.protocol.toml import HISTORY, registry, source
 
 # kind, what differs in the old registry, what in the new one, the sentence, whether it asks more
 CHANGES = [
@@ -21,17 +21,32 @@ CHANGES = [
     (
         "flag",
         {},
-        {"hold": "4"},
-        "it: an answer is drawn anew after every 4 weeks, even one that never changes, and kept in between",
+        HISTORY,
+        "it: asked anew and differently, on top of earlier answers: epsilon_one_report 2.05, before 1; "
+        "epsilon_permanent 4, before 2; hold 13, before not given; max_values 4, before 2",
         True,
     ),
-    ("flag", {"hold": "4"}, {"hold": "8"}, "it: each answer is repeated for 8 weeks, before for 4 weeks", False),
-    ("flag", {"hold": "4"}, {"hold": "1"}, "it: each answer is repeated for one week, before for 4 weeks", True),
     (
         "flag",
-        {"hold": "4"},
-        {},
-        "it: an answer is no longer repeated for 4 weeks: that it changes becomes visible",
+        HISTORY,
+        {**HISTORY, "hold": "26"},
+        "it: asked anew and differently, on top of earlier answers: hold 26, before 13",
+        True,
+    ),
+    (
+        "flag",
+        HISTORY,
+        {**HISTORY, "max_values": "5"},
+        "it: asked anew and differently, on top of earlier answers: epsilon_one_report 1.48, before 2.05; "
+        "max_values 5, before 4",
+        True,
+    ),
+    (
+        "flag",
+        HISTORY,
+        {**HISTORY, "epsilon_history": "5"},
+        "it: asked anew and differently, on top of earlier answers: epsilon_one_report 2.97, before 2.05; "
+        "epsilon_history 5, before 4",
         True,
     ),
     ("flag", {}, {"lifetime_epsilon": "70"}, "the limit for a lifetime rises to epsilon 70, before 60", True),
@@ -135,5 +150,5 @@ def test_the_same_registry_asks_nothing_more() -> None:
 
 
 def test_every_change_of_several_is_told() -> None:
-    found = changes(registry(hold="4"), registry(hold="2", why='"To see"', expires="2029-01-01", max_values="1"))
-    assert [change.asks_more for change in found] == [False, True, True, True]
+    found = changes(registry(), registry(why='"To see"', expires="2029-01-01", max_values="1"))
+    assert [change.asks_more for change in found] == [False, True, True]

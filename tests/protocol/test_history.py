@@ -19,6 +19,7 @@ from hubbub.client.respond import (
 )
 from hubbub.protocol.channel import UNIT, UNITS
 from hubbub.protocol.epsilon import exp_below
+from hubbub.protocol.history import UNITS as UNITS_OF_HISTORIES
 from hubbub.protocol.history import History, history_of_bits, history_of_categories, variance
 from hubbub.protocol.invalid import Invalid
 
@@ -262,6 +263,7 @@ def test_a_year_of_a_flag_in_four_answers() -> None:
     the first and last also of four independent answers of epsilon 1. With q = 1/16, a1 = p + (1 - p) 7/15."""
     history = history_of_categories(F(4), 13, 4, 2)
     e, share, weeks = exp_below(F(4)), F(3, 10), 13
+    assert UNITS_OF_HISTORIES == UNITS
     assert (history.threshold, history.by_chance) == (4, F(1, 16))
     assert history.above <= e / (e + 15) < history.above + UNIT
     a1 = history.above + (1 - history.above) * F(7, 15)

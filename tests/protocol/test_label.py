@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from hubbub.protocol.epsilon import show
-from hubbub.protocol.label import WIDTH, facts, show_bits, unprotected_of, words, words_of
+from hubbub.protocol.label import WIDTH, facts, short, show_bits, unprotected_of, words, words_of
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.registry import Registry
-from tests.protocol.toml import SHAPES, registry
+from tests.protocol.toml import HISTORY, SHAPES, registry
 
 HERE = Path(__file__).resolve().parent
 EXAMPLE = HERE.parent.parent / "examples" / "metrics.toml"
@@ -93,9 +93,9 @@ def test_a_rare_lie_is_not_called_impossible() -> None:
         ),
         (
             "flag",
-            {"hold": "4"},
-            "Each answer is repeated for 4 weeks, whatever you change, and at most 2 are ever given. All "
-            "together: at most 98.3 % sure (epsilon 4), whatever you did and when.",
+            HISTORY,
+            "You are asked once in 13 weeks, four times in all, in weeks your device picks at random. When it falls "
+            "silent, one can see that it has been there for about 52 weeks.",
         ),
         (
             "flag",
@@ -176,13 +176,32 @@ def test_what_a_definition_alone_says_stands_in_the_label_of_its_registry(metric
     assert any("changed, and when" in sentence for sentence in said) == (metric.every != "once")
 
 
-def test_hold_says_what_it_costs_an_answer_that_never_changes() -> None:
-    told = row(words(registry("range", hold="13", max_values="8")), "but")
-    assert told == (
-        "An answer is drawn anew for every 13 weeks, 8 times in all, even if it never changes: after all of them at "
-        "most practically 100 % sure (epsilon 16)."
+def test_of_a_whole_history_everything_is_said_together_and_what_is_not_promised() -> None:
+    asks = registry(**HISTORY)
+    label = words(asks)
+    assert "  it: yes or no, once in 13 weeks, four times in all\n" in label
+    assert row(label, "tells") == (
+        "From everything your device ever says, whatever you changed and when, nobody can be more than 98.3 % sure "
+        "(epsilon 4). One message alone: 88.6 % (epsilon 2.05)."
     )
-    assert row(words(registry("range", max_values="8")), "but") == ""
+    assert row(label, "but") == "There is no smaller promise for a single answer if all the others are known."
+    assert row(words(registry()), "but") == ""
+    silent = "How long the app has been on a device can become visible: some questions fall silent after their last"
+    assert silent in " ".join(label.split())
+    assert "changed, and when, can become visible" not in " ".join(label.split())
+    everything = (
+        "All messages together, whatever you change and when, can make somebody up to 98.3 % sure of your answers"
+    )
+    assert everything in " ".join(short(asks).split())
+    once = words(registry(**{**HISTORY, "hold": "1", "max_values": "1"}))
+    assert "it: yes or no, once in all" in once
+    assert row(once, "for life").startswith("You are asked once in all. When it falls silent, one can see that it has")
+
+
+def test_nothing_links_the_messages_of_a_question_with_hold() -> None:
+    told = facts(registry("string", **HISTORY, num_cohorts="1"))
+    assert told["found_again_among_1000"] == 0.0
+    assert facts(registry("string", num_cohorts="1"))["found_again_among_1000"] > 0
 
 
 @pytest.mark.parametrize(
@@ -192,7 +211,7 @@ def test_a_question_answered_in_part_is_said_to_be(kind: str, part: int) -> None
     told = row(words(registry(kind)), "a change")
     assert told.startswith("Your device answers one randomly chosen part of this question; an observer") == bool(part)
     assert "After a year of messages, one more can make an observer up to" in told
-    assert row(words(registry(kind, hold="2")), "a change") == row(words(registry(kind, max_values="1")), "a change")
+    assert row(words(registry(kind, **HISTORY)), "a change") == row(words(registry(kind, max_values="1")), "a change")
 
 
 def test_what_earlier_releases_set_aside_is_counted() -> None:

@@ -1,6 +1,6 @@
 """Every number of the label against an enumeration that knows nothing of its formulas.
 
-Random registries of small questions, of every kind, with and without `hold`. From a definition's JSON only the
+Random registries of small questions, of every kind (with `hold`: test_history.py). From a definition's JSON only the
 probabilities of its two channels are taken; masks are those that real values are encoded to, in every cohort; then
 every memo and every report there can be is listed, with its probability, and the largest odds are looked for. The
 label may lie above them, because it rounds up, by at most a millionth for each slot it counts, and never below.
@@ -46,8 +46,6 @@ def random_registry(random: Random) -> Registry:
             "max_values": random.randint(1, 2),
             **shape_of(kind, random),
         }
-        if random.random() < 0.4:
-            keys |= {"hold": random.randint(1, 9), "max_values": random.randint(1, 5)}
         tables.append(f"[metrics.m{number}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items()))
     return Registry.parse(head("listed", 1000) + "".join(tables))
 
@@ -127,7 +125,7 @@ def listed(metric: Metric) -> dict[str, float]:
     # A life in which every slot is answered apart: one memo after the other, each drawn by itself.
     lives = [metric.max_values * found["epsilon_permanent"]]
     found["epsilon_lifetime"] = lives[0]
-    found["epsilon_same_answer"] = lives[0] if metric.hold else found["epsilon_permanent"]
+    found["epsilon_same_answer"] = found["epsilon_permanent"]
     return found
 
 
@@ -140,7 +138,7 @@ def compare(asks: Registry) -> int:
             if said is None:  # everything: a report shows the memo itself
                 assert key == "epsilon_one_more"
                 continue
-            slots = metric.max_values if key in ("epsilon_lifetime", "epsilon_same_answer") else 1
+            slots = metric.max_values if key == "epsilon_lifetime" else 1
             assert -ROUNDING <= float(said) - value <= slots * MILLIONTH + ROUNDING, (metric, key, said, value)
             numbers += 1
     for every in asks.cadences:
@@ -165,19 +163,7 @@ def test_the_labels_numbers_of_30_registries_are_the_largest_odds_of_a_full_list
     assert {metric.kind for asks in registries for metric in asks} == {
         "flag", "choice", "string", "mean", "histogram", "range", "set",
     }  # fmt: skip
-    assert any(metric.hold for asks in registries for metric in asks)
     figure("numbers of 30 labels, each at most a millionth a slot above a full enumeration", numbers)
-
-
-def test_a_label_that_forgot_that_hold_draws_anew_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    asks = Registry.parse(
-        head("listed", 1000) + '[metrics.m]\nkind = "flag"\nwhy = "w"\nowner = "o"\nexpires = 2028-01-01\n'
-        'every = "week"\nepsilon_one_report = 1\nepsilon_permanent = 2\nmax_values = 8\nhold = 13\n'
-    )
-    assert compare(asks)
-    monkeypatch.setattr(Metric, "epsilon_same_answer", Metric.epsilon_permanent)  # as it was
-    with pytest.raises(AssertionError):
-        compare(asks)
 
 
 def test_every_set_of_masks_that_is_compared_has_more_than_one() -> None:

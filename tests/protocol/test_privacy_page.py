@@ -18,7 +18,7 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import KINDS
 from hubbub.protocol.privacy_page import LANGUAGES, guesses, privacy_page
 from hubbub.protocol.registry import Registry
-from tests.protocol.toml import SHAPES, registry
+from tests.protocol.toml import HISTORY, SHAPES, registry
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = Registry.load(ROOT / "examples" / "metrics.toml")
@@ -146,6 +146,22 @@ def test_what_is_not_protected_is_what_applies() -> None:
     assert "can become visible over time (It)" in page
     assert "until their period is over: It" in page
     assert "Every single message is kept for: It." in page
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("en", "once in 13 weeks, 4 times in all, in weeks that your device picks at random"),
+        ("de", "einmal in 13 Wochen, insgesamt 4-mal, in Wochen, die Ihr Gerät auslost"),
+        ("fr", "une fois en 13 semaines, 4 fois en tout, des semaines que votre appareil tire au sort"),
+    ],
+)
+def test_a_question_with_hold_says_how_often_it_is_asked_and_that_it_falls_silent(language: str, words: str) -> None:
+    page = unescape(privacy_page(registry(**HISTORY), language))
+    assert words in page
+    silent = {"en": "fall silent", "de": "verstummen", "fr": "se taisent"}[language]
+    assert silent in page
+    assert silent not in unescape(privacy_page(registry(), language))
 
 
 def test_one_question_is_one_and_once_has_no_second_message() -> None:

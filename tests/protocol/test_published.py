@@ -20,7 +20,7 @@ from hubbub.protocol.label import facts, in_fours, words
 from hubbub.protocol.lint import warnings
 from hubbub.protocol.published import fingerprints_in
 from hubbub.protocol.registry import Registry
-from tests.protocol.toml import registry, source
+from tests.protocol.toml import HISTORY, registry, source
 
 ASKS = registry()
 TODAY = date(2026, 11, 17)
@@ -47,7 +47,7 @@ def test_the_fingerprint_is_a_hash_that_anybody_can_compute() -> None:
         {"why": '"To sell"'},
         {"owner": '"them@example.org"'},
         {"recipient": '{ name = "Us", url = "https://t.example.org/me" }'},
-        {"hold": "3"},
+        HISTORY,
         {"epsilon_one_report": "0.5"},
         {"lifetime_epsilon": "61"},
         {"max_identifying_bits": "13"},
@@ -108,7 +108,9 @@ def test_verify_does_not_ask_the_collector() -> None:
         ({"lifetime_epsilon": "60"}, "lifetime_epsilon is 60: over a life, messages may make an observer practically"),
         ({"epsilon_permanent": "7.9"}, None),
         ({"epsilon_permanent": "8"}, "[metrics.it] epsilon_permanent is 8: messages about one kept answer make an"),
-        ({"hold": "4", "max_values": "4"}, "[metrics.it] hold = 4 with max_values = 4 draws an answer that never"),
+        (HISTORY, None),
+        ({**HISTORY, "epsilon_history": "6"}, "[metrics.it] max_values is 4 and epsilon_history 6: 98.1 % of answers"),
+        ({**HISTORY, "epsilon_history": "8", "max_values": "12"}, "[metrics.it] epsilon_history is 8: all answers"),
         ({"keep_reports": "true"}, "[metrics.it] keep_reports is true: the collector keeps every single message"),
         ({"expires": "2026-01-01"}, "[metrics.it] expires is 2026-01-01, which is past"),
         ({"expires": "2040-01-01"}, "[metrics.it] expires is 2040-01-01, more than five years away"),

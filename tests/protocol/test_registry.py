@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
-from tests.protocol.toml import SHAPES, TERMS, problems_of, registry, source
+from tests.protocol.toml import HISTORY, SHAPES, TERMS, problems_of, registry, source
 from tests.registry_head import head
 
 F = Fraction
@@ -47,8 +47,8 @@ def test_a_metric_of_each_kind_loads_with_its_terms(kind: str) -> None:
 
 
 def test_optional_keys_are_read() -> None:
-    metric = registry(hold="4", keep_reports="true", retention='"90d"', grace="5", absent="true", max_values="7")["it"]
-    assert (metric.hold, metric.keep_reports, metric.retention, metric.grace) == (4, True, "90d", 5)
+    metric = registry(**HISTORY, keep_reports="true", retention='"90d"', grace="5", absent="true")["it"]
+    assert (metric.hold, metric.keep_reports, metric.retention, metric.grace) == (13, True, "90d", 5)
     assert metric.retention_days == 90
     assert metric.shape.absent is True
     assert registry("mean", unit='"s"')["it"].shape.unit == "s"
@@ -94,7 +94,7 @@ def test_epsilons_add_up_over_a_batch_and_over_a_life() -> None:
 
 def test_which_histories_the_lifetime_bound_compares_is_known() -> None:
     assert not registry()["it"].whole_history
-    assert registry(hold="4")["it"].whole_history
+    assert registry(**HISTORY)["it"].whole_history
     assert registry(max_values="1")["it"].whole_history
     assert registry(every='"once"', max_values="1")["it"].whole_history
 
@@ -160,7 +160,7 @@ def test_a_broken_rule_names_the_field_the_rule_and_the_value(
 @pytest.mark.parametrize("kind", SHAPES)
 def test_every_key_of_every_kind_is_checked_for_its_type(kind: str) -> None:
     """A table is no value of any key, and each key says so."""
-    for key in [*TERMS, *SHAPES[kind], "hold", "accumulate", "keep_reports", "retention", "grace"]:
+    for key in [*TERMS, *SHAPES[kind], "hold", "epsilon_history", "accumulate", "keep_reports", "retention", "grace"]:
         (problem,) = problems_of(source(kind, {key: "{}"}))
         assert problem.startswith(f"{key} must be "), problem
         assert problem.endswith("got a table of 0")
@@ -238,7 +238,6 @@ every = "hour"
 epsilon_one_report = 3
 epsilon_permanent = 2
 max_values = 0
-hold = 0
 low = 5
 high = 1
 [metrics.b]
@@ -277,7 +276,6 @@ max_values = 1
             "[metrics.a] every must be one of once, day, week, month, got 'hour'",
             "[metrics.a] epsilon_one_report must be at most epsilon_permanent=2, got 3",
             "[metrics.a] max_values must be at least 1, got 0",
-            "[metrics.a] hold must be in [1, 1000] epochs, got 0",
             "[metrics.b] kind must be one of flag, choice, string, mean, histogram, range, set, got 'flog'; "
             "did you mean flag?",
             "[metrics.b] owner must be a text, got 3",
@@ -317,7 +315,7 @@ TOKENS = st.one_of(
 @pytest.mark.parametrize("kind", SHAPES)
 @given(data=st.data())
 def test_any_value_of_any_key_loads_or_is_refused(kind: str, data: st.DataObject) -> None:
-    keys = [*TERMS, *SHAPES[kind], "hold", "grace", "retention", "unit", "absent", "prob_f"]
+    keys = [*TERMS, *SHAPES[kind], "hold", "epsilon_history", "grace", "retention", "unit", "absent", "prob_f"]
     changes = data.draw(st.dictionaries(st.sampled_from(keys), TOKENS, min_size=1, max_size=4))
     for problem in problems_of(source(kind, changes)):
         assert problem.isprintable()

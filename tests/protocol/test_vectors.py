@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.client.respond import respond
+from hubbub.client.respond import RandomDraws, respond
 from hubbub.protocol import bloom, wire
 from hubbub.protocol.encoding import ABSENT, WrongValue
 from hubbub.protocol.fields import read_fields, readers_of
@@ -97,7 +97,13 @@ def test_a_definition_has_the_noise_its_registry_asks_for(name: str) -> None:
     shape = cls(**read_fields(wanted["shape"], *readers_of(cls), problems))
     given = {key: Fraction(value) for key, value in case["noise"].items()}
     once = wanted["every"] == "once"
-    noise = rappor_noise(**given) if "prob_f" in given else shape.best_noise(**given, once=once)
+    if "prob_f" in given:
+        noise = rappor_noise(**given)
+    elif "hold" in given:
+        hold, answers = int(given["hold"]), int(given["max_values"])
+        noise = shape.history_noise(shape.best_history(given["epsilon_history"], hold, answers))
+    else:
+        noise = shape.best_noise(**given, once=once)
     assert not problems
     accumulate = wanted.get("accumulate", "first")
     segment = tuple(sorted(wanted.get("segment", {}).items()))
@@ -157,6 +163,21 @@ def test_a_response_is_that_of_its_vector(name: str) -> None:
             )
             found = respond(METRICS[name], mask, case["cohort"], random)
             assert (found.memo, found.bits) == (memo, bits)
+
+
+@pytest.mark.parametrize("case", vectors("histories"), ids=lambda case: case["metric"])
+def test_the_flags_of_a_history_are_those_of_its_vector(case: Any) -> None:
+    chance, begin = bytes.fromhex(case["random"]), 0
+
+    def random(size: int) -> bytes:
+        nonlocal begin
+        begin += size
+        return chance[begin - size : begin]
+
+    history = METRICS[case["metric"]].noise.history
+    assert history is not None
+    assert RandomDraws(random).flags(history) == case["flags"]
+    assert begin == len(chance)
 
 
 @pytest.mark.parametrize("case", vectors("batches"), ids=about)

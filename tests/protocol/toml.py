@@ -33,6 +33,15 @@ SHAPES = {
     "set": {"items": '["a", "b", "c", "d"]', "items_per_report": "2"},
 }
 
+HISTORY = {
+    "epsilon_one_report": None,
+    "epsilon_permanent": None,
+    "epsilon_history": "4",
+    "hold": "13",
+    "max_values": "4",
+}
+"""What to change for a metric with `hold`."""
+
 Changes = Mapping[str, str | None]
 """Keys and their values in TOML; None leaves the key out."""
 

@@ -7,6 +7,7 @@ from wire import definition, masks_of_weight, num_cohorts, random_bytes, tally, 
 EPSILONS = {"epsilon_one_report": "1", "epsilon_permanent": "2"}
 OTHER_EPSILONS = {"epsilon_one_report": "1/2", "epsilon_permanent": "31/10"}
 CLEARER_EPSILONS = {"epsilon_one_report": "2", "epsilon_permanent": "4"}
+HISTORY = {"hold": "13", "max_values": "4", "epsilon_history": "4"}
 RAPPOR = {"prob_f": "1/2", "prob_p": "1/2", "prob_q": "3/4"}
 THIRDS = {"prob_f": "1/3", "prob_p": "1/7", "prob_q": "2/3"}  # none is a multiple of 2^-24
 
@@ -58,6 +59,14 @@ CASES = [
     ("set", "set", "week", {"items": ITEMS, "items_per_report": 2}, EPSILONS, "any"),
     ("set_of_one", "set", "week", {"items": ITEMS, "items_per_report": 1}, OTHER_EPSILONS, "any"),
     ("set_of_all", "set", "once", {"items": ITEMS, "items_per_report": 5}, EPSILONS, "any"),
+    ("flag_history", "flag", "week", {"absent": False}, HISTORY),
+    ("choice_history", "choice", "week", {"choices": ["c", "go", "rust"], "absent": None}, {**HISTORY, "hold": "4"}),
+    ("choice_history_bits", "choice", "day", {"choices": [f"choice {i}" for i in range(30)], "absent": None}, HISTORY),
+    ("string_history", "string", "month", STRING, {**HISTORY, "max_values": "3"}),
+    ("mean_history", "mean", "week", {**NUMBERS, "absent": "0", "points": 3}, HISTORY),
+    ("histogram_history", "histogram", "week", BUCKETS, HISTORY),
+    ("range_history", "range", "week", {**NUMBERS, "num_leaves": 64, "branching": 4}, {**HISTORY, "max_values": "2"}),
+    ("set_history", "set", "week", {"items": ITEMS, "items_per_report": 2}, HISTORY, "any"),
     ("set_rappor", "set", "day", {"items": ITEMS, "items_per_report": 3}, THIRDS, "any"),
 ]
 METRICS = {case[0]: definition(*case) for case in CASES}
@@ -121,11 +130,13 @@ def some_reports(name, epoch, count):
         cohort = chance % num_cohorts(metric["kind"], metric["shape"])
         bits = width(metric["kind"], metric["shape"], cohort)
         chance >>= 64
-        if "size" in metric["permanent"]:
-            possible = masks_of_weight(metric["permanent"]["size"], bits)
+        channel = metric.get("permanent") or metric["history"]
+        one_hot = "categories" in channel and metric["kind"] in ("choice", "mean")
+        if "size" in channel:
+            possible = masks_of_weight(channel["size"], bits)
             yield metric, epoch, cohort, possible[chance % len(possible)]
         else:
-            yield metric, epoch, cohort, 1 << chance % bits if "categories" in metric["permanent"] else chance % 2**bits
+            yield metric, epoch, cohort, 1 << chance % bits if one_hot else chance % 2**bits
 
 
 BATCH_ID = bytes.fromhex("00112233445566778899aabbccddeeff")
@@ -135,6 +146,7 @@ BATCHES = {
     "a relay's block, with levels of different width": [("range", 2968, 9), ("string_two_hashes", 2968, 3)],
     "subsets of ten categories": [("choice_subset", 682, 3)],
     "items of a set, asked in two ways": [("set", 2968, 4), ("set_of_one", 2968, 2)],
+    "answers of histories": [(f"{kind}_history", 2968, 2) for kind in ("flag", "choice", "mean", "set")],
     "cohorts of two bytes": [("string_many_cohorts", 20773, 5)],
     "one metric in two epochs": [("flag", 2967, 2), ("flag", 2968, 1)],
     "epochs at the ends of 32 bits": [("flag", -(2**31), 1), ("flag", 2**31 - 1, 1)],

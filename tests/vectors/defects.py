@@ -139,6 +139,20 @@ BAD_SUBSETS = {
     "a subset of a million": lambda metric: metric["permanent"].update(categories=10**6, size=10**5),
     "a subset that is noised again": lambda metric: metric["instantaneous"].update(when_one="3/4", when_zero="1/4"),
 }
+BAD_HISTORIES = {
+    "a history beside two channels": lambda metric: metric.update(METRICS["choice_kary"] | metric),
+    "a history without its threshold": lambda metric: metric["history"].pop("threshold"),
+    "a threshold beyond all flags": lambda metric: metric["history"].update(threshold=5),
+    "a history that tells nothing": lambda metric: metric["history"].update(above="1/1024"),
+    "a history that tells all": lambda metric: metric["history"].update(above="1"),
+    "a history not in steps of 2^-24": lambda metric: metric["history"].update(above="2/3"),
+    "a history of other categories": lambda metric: metric["history"].update(categories=5),
+    "a history of no categories": lambda metric: metric["history"].update(categories=0),
+    "a history of categories and bits": lambda metric: metric["history"].update(chance="1/4"),
+    "a history of a million answers": lambda metric: metric["history"].update(answers=10**6),
+    "a history without a period": lambda metric: metric["history"].update(hold=0),
+    "a history that is asked once": lambda metric: metric.update(every="once"),
+}
 
 
 BAD_SETS = {
@@ -198,6 +212,8 @@ def bad_tallies():
     redefined("a channel the wrong way round", lambda metric: metric["permanent"].update(when_one="1/1024"))
     for about, edit in BAD_SUBSETS.items():
         redefined(about, edit, "choice_subset")
+    for about, edit in BAD_HISTORIES.items():
+        redefined(about, edit, "choice_history")
     redefined("a k-ary channel for bits", lambda m: m.update(permanent=METRICS["choice_kary"]["permanent"]))
     edited("a lone surrogate", lambda top, _: top["metric"]["shape"].update(unit="\ud800"))
     edited("no epochs", lambda top, _: top.update(epochs=None))

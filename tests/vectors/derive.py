@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cases import BATCH_ID, BATCHES, CASES, DITHERS, FILTERS, METRICS, TEXTS, VALUES, reports_of, tallied
 from defects import bad_json, bad_packed, bad_tallies, bad_values
+from histories import drawn_flags
 from wire import (
     as_json,
     canonical,
@@ -83,6 +84,8 @@ def responses():
     """The randomness is SHAKE128 of a text that names the case."""
     rows = []
     for name, metric in METRICS.items():
+        if "history" in metric:
+            continue  # no memo is drawn: histories.json
         last = num_cohorts(metric["kind"], metric["shape"]) - 1
         for number in range(4):
             cohort = last if number % 2 else 0
@@ -105,6 +108,19 @@ def responses():
                     "bits": vector(metric, cohort, report),
                 }
             )
+    return rows
+
+
+def histories():
+    """The flags of a whole history, from the bytes of SHAKE128."""
+    rows = []
+    for name, metric in METRICS.items():
+        if "history" in metric:
+            flags = metric["history"]["answers"] * metric["shape"].get("items_per_report", 1)
+            for number in range(4):
+                chance = random_bytes(f"{name} {number} flags", 512)
+                found, used = drawn_flags(metric["history"], flags, chance)
+                rows.append({"metric": name, "random": chance[:used].hex(), "flags": found})
     return rows
 
 
@@ -133,6 +149,7 @@ FILES = {
     "hash.json": hashes,
     "masks.json": masks,
     "responses.json": responses,
+    "histories.json": histories,
     "batches.json": batches,
     "tallies.json": tallies,
     "bad_packed.json": bad_packed,

@@ -12,6 +12,8 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from math import comb
 
+from histories import history
+
 UNITS = 2**24
 M64 = 2**64 - 1
 
@@ -178,7 +180,11 @@ def kary_channel(categories, truth, other):
 
 
 def definition(name, kind, every, shape, given, accumulate="first", segment=None):
-    permanent, instantaneous = noise(kind, every, shape, given)
+    if "epsilon_history" in given:
+        widths = [width(kind, shape, cohort) for cohort in range(num_cohorts(kind, shape))]
+        channels = {"history": history(kind, shape, widths, given, e_to)}
+    else:
+        channels = dict(zip(("permanent", "instantaneous"), noise(kind, every, shape, given), strict=True))
     return {
         "name": name,
         "kind": kind,
@@ -186,8 +192,7 @@ def definition(name, kind, every, shape, given, accumulate="first", segment=None
         **({"accumulate": accumulate} if accumulate != "first" else {}),
         **({"segment": segment} if segment else {}),
         "shape": shape,
-        "permanent": permanent,
-        "instantaneous": instantaneous,
+        **channels,
     }
 
 

@@ -63,13 +63,11 @@ def privacy(definition: Definition, terms: Terms | None, snapshot: Snapshot) -> 
         Fact("All reports of one answer", f"ε {show(definition.epsilon_permanent)}"),
     ]
     if terms is not None:
-        lifetime = show(terms.max_values * definition.epsilon_permanent)
+        lifetime = show((1 if definition.hold else terms.max_values) * definition.epsilon_permanent)
         figures.append(Fact(f"A whole life, {several(terms.max_values, 'answer')}", f"ε {lifetime}"))
     details = [Fact(name.capitalize(), _sentence(words[name])) for name in ("asked", "sent", "tells")]
     if terms is not None:
         details.append(Fact("Who", f"{terms.owner}, until {terms.expires}."))
-        if terms.hold is not None:
-            details.append(Fact("Held", f"An answer is kept for {terms.hold} epochs, whatever changes."))
     return Privacy(
         figures=tuple(figures),
         chart=epsilon_figure(definition) if definition.every != "once" else None,

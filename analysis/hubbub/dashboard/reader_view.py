@@ -78,10 +78,8 @@ def _epsilons(
     nothing limits it."""
     life = Fraction(bound.life) if bound.life < MOST else None
     if terms is not None:
-        most = terms.max_values * definition.epsilon_permanent
+        most = (1 if definition.hold else terms.max_values) * definition.epsilon_permanent
         life = most if life is None else min(life, most)
-        if terms.hold is not None and epochs > terms.hold:
-            return life, life  # with `hold` even an unchanging answer is drawn anew
     return Fraction(min(bound.one_answer, float(definition.epsilon_permanent))), life
 
 

@@ -25,7 +25,6 @@ class Terms:
     owner: str
     expires: str
     max_values: int
-    hold: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,13 +144,11 @@ def parse_terms(body: bytes) -> tuple[str, list[Terms]]:
 
 
 def _terms(item: dict[str, Any]) -> Terms:
-    keys = ("name", "kind", "every", "accumulate", "shape", "permanent", "instantaneous")
-    hold = item["hold"]
+    keys = ("name", "kind", "every", "accumulate", "shape", "permanent", "instantaneous", "history")
     return Terms(
         definition=Definition.from_json({key: item[key] for key in keys if key in item}),
         why=str(item["why"]),
         owner=str(item["owner"]),
         expires=str(item["expires"]),
         max_values=int(item["max_values"]),
-        hold=None if hold is None else int(hold),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 
 from hubbub.client.facts import Facts, put
+from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.linking import at_most
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
@@ -33,17 +34,20 @@ def reserve(db: sqlite3.Connection, facts: Facts, registry: Registry) -> None:
     room = limit - reserved_micro(db, facts)
     shown = cohorts_shown(facts)
     for metric in registry:
-        wanted = metric.max_values - slots_reserved(db, metric)
+        wanted = metric.charges - slots_reserved(db, metric)
         micro = int(metric.epsilon_permanent * MICRO)
         cohorts = shown | {metric.shape.num_cohorts}
         few = at_most(registry.max_identifying_bits, cohorts, registry.num_segments)
         if wanted > 0 and wanted * micro <= room and few:
             room -= wanted * micro
             shown = cohorts
+            # A history begins with the epoch after the yes, whenever the app next runs: what an older copy of this
+            # state would find, if it has a key to draw from at all.
+            begins = None if metric.hold is None else epoch_of(metric.every, facts.answered_at) + 1
             db.execute(
-                "INSERT INTO ledger VALUES (?, ?, ?, NULL) ON CONFLICT (metric_hash) "
+                "INSERT INTO ledger VALUES (?, ?, ?, ?) ON CONFLICT (metric_hash) "
                 "DO UPDATE SET slots = excluded.slots, micro_epsilon = excluded.micro_epsilon",
-                (metric.metric_hash, metric.max_values, micro),
+                (metric.metric_hash, metric.charges, micro, begins),
             )
     put(db, "cohorts", " ".join(map(str, sorted(shown))))
 
@@ -78,7 +82,8 @@ def slots_reserved(db: sqlite3.Connection, metric: Definition) -> int:
 
 
 def first_asked_in(db: sqlite3.Connection, metric: Definition) -> int | None:
-    """The first epoch that asked this metric and was opened; None if there was none yet."""
+    """The first epoch that asked this metric and was opened; None if there was none yet. Of one with `hold`: the first
+    that could have."""
     row = db.execute("SELECT asked_in FROM ledger WHERE metric_hash = ?", (metric.metric_hash,)).fetchone()
     return None if row is None or row[0] is None else int(row[0])
 

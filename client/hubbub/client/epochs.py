@@ -16,6 +16,7 @@ from hubbub.client import outbox
 from hubbub.client.budget import note_asked
 from hubbub.client.chance import Chance
 from hubbub.client.facts import put
+from hubbub.client.histories import drawn_flags
 from hubbub.client.recorder import Desk
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.protocol.encoding import ABSENT
@@ -40,6 +41,8 @@ def open_current(desk: Desk, now: float, segment: Segment) -> None:
             if desk.is_sealed(every, epoch) is False:
                 for metric in _metrics_asked(desk, every, epoch):
                     note_asked(desk.db, metric, epoch)
+                    if metric.noise.history is not None:  # before there is any answer
+                        drawn_flags(desk.db, desk.who, metric, metric.noise.history, desk.draws)
 
 
 def seal_past(desk: Desk, now: float, delay: Delay, chance: Chance) -> None:

@@ -26,15 +26,11 @@ class Memo(Value):
     """Whether it was drawn for another mask, because no slot was left."""
 
 
-def find_or_draw(db: sqlite3.Connection, who: Identity, metric: Metric, mask: int, epoch: int, draws: Draws) -> Memo:
-    """The memo for this mask: the one kept, a new one in a free slot, or that of an old slot when all are taken.
-
-    With `hold`, the first mask of each period is answered for all of it, in a slot of its own; which old slot is
-    repeated after the last is then a matter of the period alone, so that no change of value shows.
-    """
+def find_or_draw(db: sqlite3.Connection, who: Identity, metric: Metric, mask: int, draws: Draws) -> Memo:
+    """The memo for this mask: the one kept, a new one in a free slot, or that of an old slot when all are taken."""
     bits, overflowed = 0, False
     for drawn_for, positions in _parts(metric, who.cohort(metric), mask):
-        part = _find_or_draw(db, who, metric, drawn_for, epoch, draws)
+        part = _find_or_draw(db, who, metric, drawn_for, draws)
         bits, overflowed = bits | part.bits & positions, overflowed or part.overflowed
     return Memo(bits, overflowed)
 
@@ -51,15 +47,14 @@ def _parts(metric: Metric, cohort: int, mask: int) -> list[tuple[int, int]]:
     return [(all_of, where) for all_of, where in ((everywhere, mask), (0, everywhere & ~mask)) if where]
 
 
-def _find_or_draw(db: sqlite3.Connection, who: Identity, metric: Metric, mask: int, epoch: int, draws: Draws) -> Memo:
+def _find_or_draw(db: sqlite3.Connection, who: Identity, metric: Metric, mask: int, draws: Draws) -> Memo:
     cohort = who.cohort(metric)
-    fingerprint = _fingerprint(who, metric, cohort, mask, epoch)
+    fingerprint = _fingerprint(who, metric, cohort, mask)
     known = _with_fingerprint(db, fingerprint)
     if known is not None:
         return Memo(known)
     slot = free_slot(db, metric)
     if slot is not None:
-        # The mask too, because with `hold` the fingerprint does not have it: two masks never share their chance.
         what = mask.to_bytes(metric.vector_bytes(cohort), "little")
         memo = permanent_response(metric, mask, cohort, draws.of_a_memo(who.chance(fingerprint + what)))
         row = (fingerprint, metric.metric_hash, slot, memo.to_bytes(metric.vector_bytes(cohort), "little"))
@@ -68,11 +63,11 @@ def _find_or_draw(db: sqlite3.Connection, who: Identity, metric: Metric, mask: i
     return Memo(_of_old_slot(db, who, metric, fingerprint), overflowed=True)
 
 
-def kept_memo(db: sqlite3.Connection, who: Identity, metric: Metric, mask: int, epoch: int) -> int | None:
+def kept_memo(db: sqlite3.Connection, who: Identity, metric: Metric, mask: int) -> int | None:
     """The memo with which this mask was answered before, if it was."""
     cohort, bits = who.cohort(metric), 0
     for drawn_for, positions in _parts(metric, cohort, mask):
-        part = _with_fingerprint(db, _fingerprint(who, metric, cohort, drawn_for, epoch))
+        part = _with_fingerprint(db, _fingerprint(who, metric, cohort, drawn_for))
         if part is None:
             return None
         bits |= part & positions
@@ -92,9 +87,6 @@ def _of_old_slot(db: sqlite3.Connection, who: Identity, metric: Metric, fingerpr
     return int.from_bytes(kept, "little")
 
 
-def _fingerprint(who: Identity, metric: Metric, cohort: int, mask: int, epoch: int) -> bytes:
-    if metric.hold is None:
-        what = mask.to_bytes(metric.vector_bytes(cohort), "little")
-    else:
-        what = b"period %d" % (epoch // metric.hold)
+def _fingerprint(who: Identity, metric: Metric, cohort: int, mask: int) -> bytes:
+    what = mask.to_bytes(metric.vector_bytes(cohort), "little")
     return who.keyed(b"memo", b"%s %d %s" % (metric.metric_hash.encode(), cohort, what))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from argparse import ArgumentParser, Namespace
 from typing import Any, NamedTuple
 
@@ -20,7 +19,6 @@ from hubbub.client.identity import known_identity
 from hubbub.client.memos import kept_memo
 from hubbub.client.respond import draw_bits, draw_memo
 from hubbub.client.state import State
-from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import WrongValue
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid, plural
@@ -55,10 +53,11 @@ def run_peek(arguments: Namespace) -> int:
     state = state_of(arguments) if arguments.app or arguments.state else None
     metric = _metric(arguments, state)
     sight = _look(metric, _value(metric, arguments.value), state, arguments.cohort)
-    names = ["report"] if metric.every == "once" else ["report 1", "report 2", "report 3"]
+    alone = metric.every == "once" or metric.hold is not None
+    names = ["report"] if alone else ["report 1", "report 2", "report 3"]
     reports = [(name, draw_bits(metric, sight.memo, sight.cohort, os.urandom)) for name in names]
     width = metric.shape.width(sight.cohort)
-    rows = [("mask", sight.mask), ("memo", sight.memo), *reports]
+    rows = [("mask", sight.mask), *([] if metric.hold else [("memo", sight.memo)]), *reports]
     if arguments.json:
         shown = {name: _bits(bits, width) for name, bits in rows}
         print(json.dumps({"metric": metric.name, "cohort": sight.cohort, "memo_kept": sight.kept, **shown}, indent=2))
@@ -79,6 +78,11 @@ def _tells(metric: Metric) -> str:
     one, forever = show(metric.epsilon_one_report), show(metric.epsilon_permanent)
     if metric.every == "once":
         return f"One report in the life of an install: this is all that leaves. It tells at most epsilon {one}."
+    if metric.hold is not None:
+        return (
+            f"One report in {plural(metric.hold, 'epoch')}, {metric.max_values} in all: this is all that leaves. One "
+            f"tells at most epsilon {one}, all of them together {forever}, whatever changes."
+        )
     return (
         "One report an epoch, mixed afresh: this is all that leaves. "
         f"One tells at most epsilon {one} about the value, all of them together {forever}."
@@ -105,7 +109,7 @@ def _look(metric: Metric, value: Any, state: State | None, cohort: int | None) -
             who = known_identity(read_facts(db))
             if who is not None:
                 mask = _mask(metric, value, who.cohort(metric), who.dither(metric))
-                kept = kept_memo(db, who, metric, mask, epoch_of(metric.every, time.time()))
+                kept = kept_memo(db, who, metric, mask)
                 if kept is not None:
                     return _Sight(who.cohort(metric), mask, kept, kept=True)
                 return _Sight(who.cohort(metric), mask, draw_memo(metric, mask, who.cohort(metric), os.urandom), False)

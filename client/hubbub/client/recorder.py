@@ -3,7 +3,7 @@
     record    is the metric asked in this epoch, and for the first time (or does it `accumulate`)? Then:
     encode    the value becomes a mask
     memo      found, or drawn, charged and kept for life
-    report    fresh noise on the memo; value and mask are gone
+    report    fresh noise on the memo, or with `hold` true or not as was drawn before; value and mask are gone
 
 When epochs begin and end, and when messages leave, is not decided here: it must not depend on what is recorded, or
 when. A record that finds its epoch not yet opened waits in memory for the timer's next look, 15 minutes at most. Time
@@ -22,6 +22,7 @@ from typing import Any, Literal
 from hubbub.client.budget import first_asked_in, reserve, slots_reserved
 from hubbub.client.consent import lapsed
 from hubbub.client.facts import CountName, Facts, Outcome, add_counts, read_facts
+from hubbub.client.histories import answered, is_turn
 from hubbub.client.identity import Identity, ensure_identity, known_identity
 from hubbub.client.memos import find_or_draw
 from hubbub.client.respond import Draws, Random, instantaneous_response
@@ -203,13 +204,16 @@ class Desk:
         return metric.shape.encode(value, self.who.cohort(metric), self.who.dither(metric))
 
     def is_asked(self, metric: Metric, epoch: int) -> bool:
-        """Whether this epoch reports this metric: after the answer yes, before its end, within the budget, and for
-        `once` only the first epoch that asked and was opened. None of it depends on what was recorded."""
+        """Whether this epoch reports this metric: after the answer yes, before its end, within the budget, for `once`
+        only the first epoch that asked and was opened, and with `hold` where it has a turn. None of it depends on what
+        was recorded."""
+        history = metric.noise.history
         return (
             epoch > epoch_of(metric.every, self.answered_at)
             and not is_expired(metric, epoch)
             and slots_reserved(self.db, metric) > 0
             and (metric.every != "once" or first_asked_in(self.db, metric) in (None, epoch))
+            and (history is None or is_turn(self.db, self.who, metric, history, epoch))
         )
 
     def is_sealed(self, every: str, epoch: int) -> bool | None:
@@ -236,15 +240,18 @@ class Desk:
 
     def report(self, metric: Metric, encoded: Encoded, epoch: int) -> None:
         """Answer once for this epoch. The mask is gone afterwards; what stays is a memo and noisy bits."""
-        memo = find_or_draw(self.db, self.who, metric, encoded.mask, epoch, self.draws)
-        cohort = self.who.cohort(metric)
-        bits = instantaneous_response(metric, memo.bits, cohort, self.draws)
+        cohort, history = self.who.cohort(metric), metric.noise.history
+        if history is None:
+            memo = find_or_draw(self.db, self.who, metric, encoded.mask, self.draws)
+            bits = instantaneous_response(metric, memo.bits, cohort, self.draws)
+            self.counts["overflowed"] += memo.overflowed
+        else:
+            bits = answered(self.db, self.who, metric, history, encoded.mask, epoch, self.draws)
         self.db.execute(
             "INSERT INTO reports VALUES (?, ?, ?, ?, ?)",
             (metric.metric_hash, epoch, metric.every, cohort, bits.to_bytes(metric.vector_bytes(cohort), "little")),
         )
         self.counts["clamped"] += encoded.clamped
-        self.counts["overflowed"] += memo.overflowed
 
 
 def _hash(value: Any) -> int:

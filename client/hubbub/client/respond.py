@@ -110,7 +110,11 @@ def draw_bits(metric: Definition, memo: int, cohort: int, random: Random) -> int
 
 
 def permanent_response(metric: Definition, mask: int, cohort: int, draws: Draws) -> int:
-    """`draw_memo`, from draws instead of random bytes."""
+    """`draw_memo`, from draws instead of random bytes. Of a metric with `hold` it is one answer, seen by itself."""
+    history = metric.noise.history
+    if history is not None:
+        own = draws.flags(history) & (1 << history.items) - 1
+        return history_response(metric, history, mask, own, cohort, draws)
     channel = metric.noise.permanent
     if isinstance(channel, SubsetChannel):
         return carry_subset(mask, channel, draws.subset(channel, mask))
@@ -120,6 +124,18 @@ def permanent_response(metric: Definition, mask: int, cohort: int, draws: Draws)
 def instantaneous_response(metric: Definition, memo: int, cohort: int, draws: Draws) -> int:
     """`draw_bits`, from draws instead of random bytes."""
     return _carry(metric, metric.noise.instantaneous_units, memo, cohort, draws)
+
+
+def history_response(metric: Definition, history: History, mask: int, flags: int, cohort: int, draws: Draws) -> int:
+    """One answer of a metric with `hold`, given its own truth flags, which were drawn before there was an answer. What
+    is drawn here is drawn whatever they are."""
+    width = metric.shape.width(cohort)
+    if metric.one_hot:
+        return carry_flagged_category(mask, flags, draws.below(width - 1))
+    if history.categories is not None:
+        return carry_flagged_bits(mask, width, flags)
+    units = int(history.chance * UNITS)
+    return carry_flagged_position(mask, flags, _carry(metric, (units, units), 0, cohort, draws))
 
 
 def _carry(metric: Definition, units: Units, sent: int, cohort: int, draws: Draws) -> int:

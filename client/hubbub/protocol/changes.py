@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from hubbub.protocol.epsilon import show
-from hubbub.protocol.label import PER, PERIOD, span
+from hubbub.protocol.label import how_often, span
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 
@@ -53,7 +53,7 @@ def _changes(old: Registry, new: Registry) -> Iterator[Change]:
     yield from _changes_of_segments(old, new)
     for name, metric in new.metrics.items():
         if name not in old.metrics:
-            yield Change(name, f"new: {metric.shape.question()}, {PER[metric.every]}. {metric.why}", True)
+            yield Change(name, f"new: {metric.shape.question()}, {how_often(metric)}. {metric.why}", True)
         else:
             yield from _changes_of_metric(old.metrics[name], metric)
     for name in old.metrics:
@@ -79,11 +79,9 @@ def _changes_of_metric(old: Metric, new: Metric) -> Iterator[Change]:
     if old.metric_hash != new.metric_hash:
         # Even if it asks less: earlier answers stay known, and the new definition is answered on top of them.
         yield Change(name, f"asked anew and differently, on top of earlier answers: {_what_differs(old, new)}", True)
-    if old.max_values != new.max_values:
+    if old.max_values != new.max_values and old.hold is new.hold is None:
         more = new.max_values > old.max_values
         yield Change(name, f"at most {_answers(new)} in a lifetime, before {old.max_values}", more)
-    if old.hold != new.hold:
-        yield Change(name, _hold_in_words(old, new), new.hold is None or old.hold is None or old.hold > new.hold)
     if old.expires != new.expires:
         yield Change(name, f"asked until {new.expires}, before until {old.expires}", new.expires > old.expires)
     if old.keep_reports != new.keep_reports:
@@ -105,8 +103,13 @@ def _what_differs(old: Metric, new: Metric) -> str:
     if old.kind == new.kind:
         was, now = old.shape.plain_fields(), new.shape.plain_fields()
         parts += [(key, now[key], was[key]) for key in now]
-    for key in ("epsilon_one_report", "epsilon_permanent"):
-        parts.append((key, show(getattr(new, key)), show(getattr(old, key))))
+    forever = "epsilon_history" if old.hold is not None and new.hold is not None else "epsilon_permanent"
+    parts += [
+        ("epsilon_one_report", show(new.epsilon_one_report), show(old.epsilon_one_report)),
+        (forever, show(new.epsilon_permanent), show(old.epsilon_permanent)),
+    ]
+    if old.hold is not None or new.hold is not None:
+        parts += [(key, getattr(new, key), getattr(old, key)) for key in ("hold", "max_values")]
     differing = [f"{key} {_value(x)}, before {_value(y)}" for key, x, y in parts if x != y]
     return "; ".join(differing) or "its noise is drawn from other probabilities"
 
@@ -125,16 +128,3 @@ def _value(value: Any) -> str:
 
 def _answers(metric: Metric) -> str:
     return "one answer" if metric.max_values == 1 else f"{metric.max_values} different answers"
-
-
-def _hold_in_words(old: Metric, new: Metric) -> str:
-    if new.hold is None:
-        return f"an answer is no longer repeated for {_hold(old)}: that it changes becomes visible"
-    if old.hold is None:
-        return f"an answer is drawn anew after every {_hold(new)}, even one that never changes, and kept in between"
-    return f"each answer is repeated for {_hold(new)}, before for {_hold(old)}"
-
-
-def _hold(metric: Metric) -> str:
-    period = PERIOD[metric.every]
-    return f"one {period}" if metric.hold == 1 else f"{metric.hold} {period}s"

@@ -17,8 +17,12 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import cached_property
 from math import comb
+from typing import TYPE_CHECKING
 
 from hubbub.protocol.value import Value
+
+if TYPE_CHECKING:
+    from hubbub.protocol.history import History
 
 PRECISION = 24
 """Binary digits of a probability that is drawn on a device."""
@@ -155,12 +159,27 @@ AS_IT_IS = BitChannel(Fraction(1), Fraction(0))
 
 
 class Noise(Value):
-    """The two channels an answer crosses. Both are drawable, and the permanent one never gives certainty."""
+    """The two channels an answer crosses. Both are drawable, and the permanent one never gives certainty.
+
+    With a `history`, nothing is kept and nothing is drawn twice: the permanent channel is what one epoch shows of it by
+    itself, and is not drawn; the instantaneous one changes nothing.
+    """
 
     permanent: Channel
     instantaneous: Channel
+    history: History | None = None
+
+    @classmethod
+    def of_history(cls, history: History, categories: int | None) -> Noise:
+        """That of a question which is sent as one of so many categories (None: as bits)."""
+        q, p = history.probabilities
+        if categories is None:
+            return cls(BitChannel(q, p), AS_IT_IS, history)
+        return cls(KaryChannel(categories, q, p), KaryChannel(categories, Fraction(1), Fraction(0)), history)
 
     def _broken_rules(self) -> Iterator[str]:
+        if self.history is not None:
+            return
         if isinstance(self.permanent, SubsetChannel):
             if self.instantaneous != AS_IT_IS:
                 yield "a subset must be reported as it is: the instantaneous channel must be when_one=1, when_zero=0"
@@ -209,7 +228,10 @@ class Noise(Value):
         return self.composed.probabilities[1]
 
     def odds_permanent(self, flips: Flips) -> Fraction:
-        """e**epsilon_permanent, exactly: the worst odds between two masks for one who sees the memo itself."""
+        """e**epsilon_permanent, exactly: the worst odds between two masks for one who sees the memo itself. With a
+        history, between any two histories for one who has seen everything."""
+        if self.history is not None:
+            return self.history.worst_odds
         return self._odds(flips, (1, 0), (0, 1))
 
     def odds_after(self, reports: int, flips: Flips) -> Fraction:
@@ -217,8 +239,10 @@ class Noise(Value):
 
         The likelihood ratio rises with the number of ones seen at a position, so the worst evidence is that every
         report shows a 1 where the bit was lost, and a 0 where it was gained (for a k-ary wire: the same category
-        every time).
+        every time). With a history: after so many answers.
         """
+        if self.history is not None:
+            return self.history.odds_after(reports)
         q, p = self.instantaneous_units
         return self._odds(flips, (q**reports, p**reports), ((UNITS - q) ** reports, (UNITS - p) ** reports))
 
@@ -244,6 +268,7 @@ class Noise(Value):
 
 def _in_units(channel: Channel) -> Units:
     high, low = channel.probabilities
+    assert UNITS % high.denominator == 0 == UNITS % low.denominator, "what a history shows in one epoch is not drawn"
     return int(high * UNITS), int(low * UNITS)
 
 

@@ -27,9 +27,11 @@ from functools import cached_property, lru_cache
 from math import comb
 from typing import Any
 
-from hubbub.protocol.channel import UNITS
 from hubbub.protocol.epsilon import exp_below
 from hubbub.protocol.value import Value
+
+UNITS = 1 << 24
+"""Of a probability that is drawn. (`channel` has the same number, and knows this module.)"""
 
 LONGEST_HOLD = 1000
 MOST_ANSWERS = 64
@@ -126,11 +128,12 @@ class History(Value, kw_only=True):
         """All flags seen agree, against none: what the unseen ones add is averaged over, as if independent."""
         rest = _weights(self.chance, self.flags - seen)
         raised, lowered = self.above / self.by_chance, (1 - self.above) / (1 - self.by_chance)
-        all_agree, none_agrees = (
-            sum(weight * (raised if k + agreeing >= self.threshold else lowered) for k, weight in enumerate(rest))
-            for agreeing in (seen, 0)
-        )
-        return all_agree / none_agrees
+
+        def likely(agreeing: int) -> Fraction:
+            each = (weight * (raised if k + agreeing >= self.threshold else lowered) for k, weight in enumerate(rest))
+            return sum(each, Fraction(0))
+
+        return likely(seen) / likely(0)
 
 
 def variance(history: History, share: Fraction) -> Fraction:

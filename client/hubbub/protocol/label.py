@@ -98,12 +98,15 @@ def short(registry: Registry) -> str:
     """A text to ask for consent with, in a few lines: what, to whom, how sure anybody can get, how to take it back."""
     names = ", ".join(metric.name.replace("_", " ") for metric in registry)
     most = max(registry, key=lambda metric: metric.epsilon_same_answer)
+    all_messages, of_what = "All messages about one answer", "it"
+    if most.hold is not None:
+        all_messages, of_what = "All messages together, whatever you change and when,", "your answers"
     plain = f" It also says, as it is: {', '.join(registry.segments)}." if registry.segments else ""
     sentences = (
         f"{registry.app} would like to send statistics to {registry.recipient}: {names}.",
         "Random noise is added on this device, so that no message shows your real answer; only totals over many people "
-        f"can be read.{plain} All messages about one answer can make somebody up to "
-        f"{certainty(most.epsilon_same_answer)} sure of it ({most.name.replace('_', ' ')}).",
+        f"can be read.{plain} {all_messages} can make somebody up to "
+        f"{certainty(most.epsilon_same_answer)} sure of {of_what} ({most.name.replace('_', ' ')}).",
         f"You can look, or change your mind, at any time: hubbub preview, off or forget --app {registry.app}. More: "
         f"{registry.recipient.url}/privacy",
     )
@@ -141,18 +144,36 @@ def in_fours(fingerprint: str) -> str:
 def _metric_words(metric: Metric) -> list[str]:
     answers = metric.shape.answers
     return [
-        f"  {metric.name}: {metric.shape.question()}, {PER[metric.every]}",
+        f"  {metric.name}: {metric.shape.question()}, {how_often(metric)}",
         *(_row("answers", ", ".join(answers) + ".") if answers else ()),
         *_row("why", metric.why.rstrip(".") + "."),
         *_row("who", f"{metric.owner}, until {metric.expires}."),
         *(_row("meanwhile", _meanwhile(metric)) if metric.accumulate != "first" else ()),
         *_row("sent", _sent(metric)),
         *_row("tells", _tells(metric)),
-        *(_row("but", _but(metric)) if metric.hold is not None and metric.max_values > 1 else ()),
+        *(_row("but", _BUT) if metric.hold is not None and metric.max_values > 1 else ()),
         *_row("for life", _for_life(metric)),
         *(_row("a change", _change(metric)) if not metric.whole_history else ()),
         *_row("kept", f"{'Every single message' if metric.keep_reports else 'Only counts'}, for {span(metric)}."),
     ]
+
+
+def how_often(metric: Definition) -> str:
+    """How often it is asked, in words."""
+    history = metric.noise.history
+    if history is None:
+        return PER[metric.every]
+    times = "once" if history.answers == 1 else f"{_in_letters(history.answers)} times"
+    return f"once in {_periods(metric, history.hold)}, {times} in all" if history.hold > 1 else f"{times} in all"
+
+
+def _in_letters(number: int) -> str:
+    small = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+    return small[number] if number < len(small) else str(number)
+
+
+def _periods(metric: Definition, number: int) -> str:
+    return f"{'one' if number == 1 else number} {PERIOD[metric.every]}{'s' * (number != 1)}"
 
 
 def _sent(metric: Definition) -> str:
@@ -192,18 +213,19 @@ def _tells(metric: Definition) -> str:
     one, forever = metric.epsilon_one_report, metric.epsilon_permanent
     if metric.every == "once":
         return f"At most {certainty(one)} sure: epsilon {show(one)}."
+    if metric.hold is not None:
+        return (
+            "From everything your device ever says, whatever you changed and when, nobody can be more than "
+            f"{certainty(forever)} sure (epsilon {show(forever)}). One message alone: {certainty(one)} (epsilon "
+            f"{show(one)})."
+        )
     return (
         f"After one message at most {certainty(one)} sure (epsilon {show(one)}). After all messages about one kept "
         f"answer, however many, at most {certainty(forever)} sure (epsilon {show(forever)})."
     )
 
 
-def _but(metric: Metric) -> str:
-    total = metric.epsilon_same_answer
-    return (
-        f"An answer is drawn anew for every {metric.hold} {PERIOD[metric.every]}s, {metric.max_values} times in all, "
-        f"even if it never changes: after all of them at most {certainty(total)} sure (epsilon {show(total)})."
-    )
+_BUT = "There is no smaller promise for a single answer if all the others are known."
 
 
 def _change(metric: Metric) -> str:
@@ -220,11 +242,12 @@ def _change(metric: Metric) -> str:
 
 def words_of(metric: Definition) -> dict[str, str]:
     """What can be said of a metric by its definition alone, which is what a tally carries: no purpose, no budget."""
-    return {"asked": f"{metric.shape.question()}, {PER[metric.every]}", "sent": _sent(metric), "tells": _tells(metric)}
+    return {"asked": f"{metric.shape.question()}, {how_often(metric)}", "sent": _sent(metric), "tells": _tells(metric)}
 
 
 def unprotected_of(metric: Definition) -> list[str]:
-    """What its definition does not hide; `hold` is none of it, so a change is said to be visible."""
+    """What its definition does not hide; `max_values` is none of it, so a change is said to be visible unless there is
+    `hold`."""
     sentences = list(_ALWAYS_SEEN)
     groups = num_groups([metric.shape.num_cohorts])
     if groups > 1:
@@ -233,7 +256,9 @@ def unprotected_of(metric: Definition) -> list[str]:
         sentences.append(f"Every message says as it is: {in_words(metric.segment)}.")
     if resembles_itself(metric):
         sentences.append(_says_resemblance([metric.name], found_again([metric], groups)))
-    if metric.every != "once":
+    if metric.hold is not None:
+        sentences.append(_says_age([metric.name]))
+    elif metric.every != "once":
         sentences.append(_says_change([metric.name]))
     return [*sentences, _FILES_ARE_READ]
 
@@ -242,10 +267,13 @@ def _for_life(metric: Metric) -> str:
     lifetime = f"at most {certainty(metric.epsilon_lifetime)} sure (epsilon {show(metric.epsilon_lifetime)})"
     if metric.every == "once":
         return "It is asked once in the life of an install, so that is all."
-    if metric.hold is not None:
+    history = metric.noise.history
+    if history is not None:
+        where = f", in {PERIOD[metric.every]}s your device picks at random" if history.hold > 1 else ""
+        whole = _periods(metric, history.hold * history.answers)
         return (
-            f"Each answer is repeated for {metric.hold} {PERIOD[metric.every]}s, whatever you change, and at most "
-            f"{metric.max_values} are ever given. All together: {lifetime}, whatever you did and when."
+            f"You are asked {how_often(metric)}{where}. When it falls silent, one can see that it has been there for "
+            f"about {whole}."
         )
     if metric.max_values == 1:
         return f"Your first answer is repeated for ever, whatever you change. All together: {lifetime}."
@@ -304,6 +332,9 @@ def _unprotected(registry: Registry) -> list[str]:
     changing = [m.name for m in registry if not m.whole_history]
     if changing:
         sentences.append(_says_change(changing))
+    silent = [m.name for m in registry if m.hold is not None]
+    if silent:
+        sentences.append(_says_age(silent))
     return [*sentences, _FILES_ARE_READ]
 
 
@@ -337,7 +368,7 @@ def _says_group(groups: int) -> str:
 
 def resembles_itself(metric: Definition) -> bool:
     """Whether kept noise of many bits links its messages."""
-    return metric.every != "once" and not metric.one_hot and _widest(metric) > 8
+    return metric.every != "once" and metric.hold is None and not metric.one_hot and _widest(metric) > 8
 
 
 def _says_resemblance(names: list[str], found: float) -> str:
@@ -350,6 +381,13 @@ def _says_resemblance(names: list[str], found: float) -> str:
 
 def _says_change(names: list[str]) -> str:
     return f"That an answer changed, and when, can become visible over time ({', '.join(names)})."
+
+
+def _says_age(names: list[str]) -> str:
+    return (
+        f"How long the app has been on a device can become visible: some questions fall silent after their last answer "
+        f"({', '.join(names)})."
+    )
 
 
 def certainty(epsilon: Fraction | None) -> str:

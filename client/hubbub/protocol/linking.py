@@ -33,12 +33,12 @@ def found_again(metrics: Iterable[Definition], groups: int, crowd: int = CROWD) 
     """How often the install behind a message is picked out of a crowd by its next one, if all hold the same answers.
 
     The observer adds up, over all bits, the log-likelihood ratio of one memo against two, among the installs of the
-    same group; sums of many bits are normal. Every kind but one out of k is counted, in the cohort with most bits. Of
-    a crowd that answers differently more are found.
+    same group; sums of many bits are normal. Every kind but one out of k is counted, in the cohort with most bits, and
+    with `hold` none: no noise is shown twice. Of a crowd that answers differently more are found.
     """
     own = other = own_variance = other_variance = 0.0
     for metric in metrics:
-        if not metric.one_hot:
+        if not metric.one_hot and metric.noise.history is None:
             width = max(metric.shape.width(cohort) for cohort in range(metric.shape.num_cohorts))
             moments = _moments(metric)
             own, own_variance = own + width * moments[0], own_variance + width * moments[1]

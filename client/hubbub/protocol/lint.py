@@ -10,6 +10,7 @@ from datetime import date
 from fractions import Fraction
 
 from hubbub.protocol.epsilon import show
+from hubbub.protocol.history import History
 from hubbub.protocol.label import certainty
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
@@ -18,6 +19,7 @@ MUCH_OF_AN_ANSWER = Fraction(8)
 MUCH_OF_A_LIFE = Fraction(60)
 MANY_GROUPS = 1 << 10
 LONG = 5 * 366
+NEARLY_ALWAYS = Fraction(19, 20)
 
 
 def warnings(registry: Registry, today: date) -> tuple[str, ...]:
@@ -42,19 +44,16 @@ def _of_all(registry: Registry) -> Iterator[str]:
 
 
 def _of_metric(metric: Metric, today: date) -> Iterator[str]:
-    permanent, same = metric.epsilon_permanent, metric.epsilon_same_answer
-    if _reaches(permanent, MUCH_OF_AN_ANSWER):
+    permanent, history = metric.epsilon_permanent, metric.noise.history
+    if history is not None:
+        yield from _of_history(history, permanent)
+    elif _reaches(permanent, MUCH_OF_AN_ANSWER):
         yield (
             f"epsilon_permanent is {show(permanent)}: messages about one kept answer make an observer up to "
             f"{certainty(permanent)} sure of it, which is hardly noise"
         )
-    elif _reaches(same, MUCH_OF_AN_ANSWER):
-        yield (
-            f"hold = {metric.hold} with max_values = {metric.max_values} draws an answer that never changes anew each "
-            f"period: all together up to {certainty(same)} sure (epsilon {show(same)})"
-        )
     most = metric.shape.most_slots
-    if metric.shape.only_categories and metric.every != "once" and metric.hold is None and metric.max_values < most:
+    if metric.shape.only_categories and metric.every != "once" and history is None and metric.max_values < most:
         yield (
             f"max_values is {metric.max_values} and points {most}: a number that moves over more of them repeats older "
             "answers, which no interval knows of"
@@ -65,6 +64,19 @@ def _of_metric(metric: Metric, today: date) -> Iterator[str]:
         yield f"expires is {metric.expires}, which is past: nothing is asked any more"
     elif (metric.expires - today).days > LONG:
         yield f"expires is {metric.expires}, more than five years away: a purpose should be looked at again before that"
+
+
+def _of_history(history: History, epsilon: Fraction) -> Iterator[str]:
+    if _reaches(epsilon, MUCH_OF_AN_ANSWER):
+        yield (
+            f"epsilon_history is {show(epsilon)}: all answers together make an observer up to {certainty(epsilon)} "
+            "sure of what somebody answered, which is hardly noise"
+        )
+    if history.truth > NEARLY_ALWAYS:
+        yield (
+            f"max_values is {history.answers} and epsilon_history {show(epsilon)}: {float(100 * history.truth):.1f} % "
+            "of answers are true; a smaller epsilon_history would do nearly as well"
+        )
 
 
 def _reaches(epsilon: Fraction, limit: Fraction) -> bool:

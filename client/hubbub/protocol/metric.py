@@ -19,12 +19,13 @@ from hubbub.protocol.cadence import CADENCES, Cadence
 from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise, SubsetChannel
 from hubbub.protocol.encoding import WrongValue, exact_number
 from hubbub.protocol.epsilon import log_above, surely_above
-from hubbub.protocol.fields import read_fields, readers_of, text
+from hubbub.protocol.fields import number, read_fields, readers_of, text, whole_number
+from hubbub.protocol.history import History
 from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.names import METRIC, is_metric, is_retention
 from hubbub.protocol.segments import Segment, broken_segment
-from hubbub.protocol.shape import Accumulation, Shape
+from hubbub.protocol.shape import ONE_BIT, Accumulation, Shape
 from hubbub.protocol.value import Value
 
 _DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}
@@ -48,6 +49,7 @@ class Definition(Value, kw_only=True):
             yield f"every must be one of {', '.join(CADENCES)}, got {self.every!r}"
         yield from self._broken_accumulation()
         yield from broken_segment(self.segment)
+        yield from self._broken_history()
         if isinstance(self.noise.permanent, KaryChannel) and self.shape.categories != self.noise.permanent.categories:
             yield f"a k-ary channel of {self.noise.permanent.categories} needs a choice of as many categories"
         if self.shape.only_categories and not isinstance(self.noise.permanent, KaryChannel):
@@ -61,6 +63,21 @@ class Definition(Value, kw_only=True):
             if self.every != "once":
                 again = "a subset that is shown again would tell installs apart"
                 yield f'a subset channel needs every = "once", because {again}, got {self.every!r}'
+
+    def _broken_history(self) -> Iterator[str]:
+        history, shape = self.noise.history, self.shape
+        if history is None:
+            return
+        if self.every == "once":
+            yield f'hold must be left out where every = "once", got {history.hold}'
+        if shape.num_hashes > 1:
+            yield f"num_hashes must be 1 where hold is set: a flag is seen as one bit, got {shape.num_hashes}"
+        elif history.items != shape.flags_per_answer or self.noise != shape.history_noise(history):
+            yield "a history must have the flags and the channel of its question"
+        elif (history.categories or 0) != (shape.categories or 0):
+            yes_or_no = shape.flips == ONE_BIT or shape.kept_by_bit
+            if history.categories != (2 if yes_or_no else None):
+                yield f"a history of a {self.kind} like this cannot be of {history.categories or 'bits'}"
 
     def _broken_accumulation(self) -> Iterator[str]:
         known = self.shape.accumulations
@@ -112,6 +129,11 @@ class Definition(Value, kw_only=True):
         return isinstance(self.noise.permanent, KaryChannel)
 
     @property
+    def hold(self) -> int | None:
+        """In one out of how many epochs it is asked; None: in every one, and the noise of an answer is kept."""
+        return None if self.noise.history is None else self.noise.history.hold
+
+    @property
     def weight(self) -> int | None:
         """How many bits of every report are set, if always as many: one category, or a subset of so many."""
         match self.noise.permanent:
@@ -136,7 +158,8 @@ class Definition(Value, kw_only=True):
 
     @cached_property
     def epsilon_permanent(self) -> Fraction:
-        """What any number of reports of one value tells at most: that of the memo they all show."""
+        """What any number of reports of one value tells at most: that of the memo they all show. With `hold`, what
+        everything ever said tells, whatever changed."""
         return log_above(self.noise.odds_permanent(self.shape.flips))
 
     def epsilon_after(self, reports: int) -> Fraction:
@@ -146,7 +169,10 @@ class Definition(Value, kw_only=True):
     @cached_property
     def epsilon_one_more(self) -> Fraction | None:
         """What one more report tells at most about whether the answer has just changed, to one who knows every memo
-        from the past: they may differ in every bit. None: everything."""
+        from the past: they may differ in every bit. None: everything. With `hold` there are none, and if all answers
+        before are known, one more tells no more than all together."""
+        if self.noise.history is not None:
+            return self.epsilon_permanent
         high, low = self.noise.instantaneous.probabilities
         if high == 1 or low == 0:
             return None
@@ -165,8 +191,7 @@ class Definition(Value, kw_only=True):
             **({} if self.accumulate == "first" else {"accumulate": self.accumulate}),
             **({"segment": dict(self.segment)} if self.segment else {}),
             "shape": self.shape.to_json(),
-            "permanent": _channel_to_json(self.noise.permanent),
-            "instantaneous": _channel_to_json(self.noise.instantaneous),
+            **_noise_to_json(self.noise),
         }
 
     @classmethod
@@ -174,19 +199,22 @@ class Definition(Value, kw_only=True):
         """The definition that a tally carries. Raises `Invalid` for anything that is none."""
         problems: list[str] = []
         table = data if isinstance(data, dict) else {}
-        top = read_fields(table, {**_DEFINITION, "accumulate": text, "segment": _segment}, _DEFINITION, problems)
+        stages = _HISTORY if "history" in table else _STAGES
+        known = {**_DEFINITION, **stages, "accumulate": text, "segment": _segment}
+        top = read_fields(table, known, {**_DEFINITION, **stages}, problems)
         require(problems)
         if top["kind"] not in KINDS:
             raise Invalid([f"kind must be one of {', '.join(KINDS)}, got {top['kind']!r}"])
         cls_of_shape = shape_class(top["kind"])
         shape = read_fields(top["shape"], *readers_of(cls_of_shape), problems)
-        channels = [_channel_from_json(top[stage], problems) for stage in ("permanent", "instantaneous")]
+        channels = [_channel_from_json(top[stage], problems) for stage in _STAGES if stage in top]
         require(problems)
+        asked = cls_of_shape(**shape)
         definition = Definition(
             name=top["name"],
             every=top["every"],
-            shape=cls_of_shape(**shape),
-            noise=Noise(*channels),
+            shape=asked,
+            noise=Noise(*channels) if channels else asked.history_noise(_history_from_json(top["history"], asked)),
             accumulate=top.get("accumulate", "first"),
             segment=top.get("segment", ()),
         )
@@ -201,8 +229,7 @@ class Metric(Definition, kw_only=True):
     why: str  # the purpose, in a sentence for the people who are asked
     owner: str  # who asks, and answers questions about it
     expires: date  # the last day on which it is asked
-    max_values: int  # how many different answers an install ever gives
-    hold: int | None = None  # for how many epochs one answer is repeated whatever changes; None: until it changes
+    max_values: int  # how many different answers an install ever gives; with `hold`, how often it is asked
     keep_reports: bool = False  # whether the collector keeps each report besides the counts
     retention: str = "2y"  # how long counts are kept: a number and d, w, m or y
     grace: int = 3  # for how many epochs late reports are still counted
@@ -213,8 +240,6 @@ class Metric(Definition, kw_only=True):
             if not getattr(self, key).strip():
                 yield f"{key} must not be empty"
         yield from self._broken_rules_of_slots()
-        if self.hold is not None and not 1 <= self.hold <= 1000:
-            yield f"hold must be in [1, 1000] epochs, got {self.hold}"
         if not is_retention(self.retention):
             yield f'retention must be a number and one of d, w, m, y, such as "2y", got {self.retention!r}'
         if not 0 <= self.grace <= 60:
@@ -224,11 +249,12 @@ class Metric(Definition, kw_only=True):
         if self.every == "once":
             if self.max_values != 1:
                 yield f'max_values must be 1 where every = "once", got {self.max_values}'
-            if self.hold is not None:
-                yield f'hold must be left out where every = "once", got {self.hold}'
+        elif self.noise.history is not None:
+            if self.max_values != self.noise.history.answers:
+                yield f"max_values must be {self.noise.history.answers}, as in its history, got {self.max_values}"
         elif self.max_values < 1:
             yield f"max_values must be at least 1, got {self.max_values}"
-        elif self.hold is None and self.max_values > self.shape.most_slots:
+        elif self.max_values > self.shape.most_slots:
             has = "each item" if self.shape.kept_by_bit else f"a {self.kind} like this"
             yield (
                 f"max_values must be at most {self.shape.most_slots}, the number of different answers "
@@ -238,14 +264,19 @@ class Metric(Definition, kw_only=True):
             yield f"max_values must be at most 10000, got {self.max_values}"
 
     @property
+    def charges(self) -> int:
+        """How often epsilon_permanent is charged in an install's life: for each kept answer, or once for a history."""
+        return self.max_values if self.noise.history is None else 1
+
+    @property
     def epsilon_lifetime(self) -> Fraction:
         """What all reports of an install's whole life tell at most; `whole_history` says about what."""
-        return self.max_values * self.epsilon_permanent
+        return self.charges * self.epsilon_permanent
 
     @property
     def epsilon_lifetime_at_most(self) -> float:
         """Slightly more than `epsilon_lifetime`, and found at once."""
-        return self.max_values * surely_above(self.noise.odds_permanent(self.shape.flips))
+        return self.charges * surely_above(self.noise.odds_permanent(self.shape.flips))
 
     @property
     def whole_history(self) -> bool:
@@ -255,15 +286,13 @@ class Metric(Definition, kw_only=True):
 
     @property
     def keeps_by_bit(self) -> bool:
-        """Whether each bit of an answer has memos of its own. With one slot, or one for each period, the whole answer
-        has one."""
-        return self.shape.kept_by_bit and self.hold is None and self.max_values > 1
+        """Whether each bit of an answer has memos of its own. With one slot, the whole answer has one."""
+        return self.shape.kept_by_bit and self.max_values > 1
 
     @property
     def epsilon_same_answer(self) -> Fraction:
-        """What all messages tell at most about an answer that never changes. With `hold` it is drawn anew in each
-        period, so that this is the whole lifetime's."""
-        return self.epsilon_lifetime if self.hold is not None else self.epsilon_permanent
+        """What all messages tell at most about an answer that never changes."""
+        return self.epsilon_permanent
 
     @property
     def retention_days(self) -> int:
@@ -283,6 +312,27 @@ class Metric(Definition, kw_only=True):
             "retention": self.retention,
             "grace": self.grace,
         }
+
+
+def _noise_to_json(noise: Noise) -> dict[str, Any]:
+    history = noise.history
+    if history is None:
+        return {"permanent": _channel_to_json(noise.permanent), "instantaneous": _channel_to_json(noise.instantaneous)}
+    sent_as = {"chance": str(history.chance)} if history.categories is None else {"categories": history.categories}
+    law = {key: getattr(history, key) for key in ("hold", "answers", "threshold")}
+    return {"history": {**law, "above": str(history.above), **sent_as}}
+
+
+def _history_from_json(data: dict[str, Any], shape: Shape) -> History:
+    problems: list[str] = []
+    sent_as = {"categories": whole_number} if "categories" in data else {"chance": number}
+    law = {"hold": whole_number, "answers": whole_number, "threshold": whole_number, "above": number, **sent_as}
+    fields = read_fields(data, law, law, problems)
+    categories = fields.get("categories", 2)
+    if categories < 2:
+        problems.append(f"categories must be at least 2, got {categories}")
+    require(f"history: {problem}" for problem in problems)
+    return History(**{"chance": Fraction(1, categories), **fields}, items=shape.flags_per_answer)
 
 
 def _channel_to_json(channel: Channel) -> dict[str, Any]:
@@ -318,6 +368,6 @@ _DEFINITION = {
     "kind": text,
     "every": text,
     "shape": _table,
-    "permanent": _table,
-    "instantaneous": _table,
 }
+_STAGES = {"permanent": _table, "instantaneous": _table}
+_HISTORY = {"history": _table}

@@ -154,13 +154,20 @@ def _question(words: _Words, metric: Metric) -> str:
     said = words("bar_once", all=every) if one == every else words("bar", one=one, all=every)
     return (
         f'<div class="ask"><div><h3>{escape(_title(metric))}</h3><p class="small quiet">{_asked(words, metric)}, '
-        f"{words(f'per.{metric.every}')}. {escape(metric.why.rstrip('.') + _stop(metric.why))}</p></div>"
+        f"{_how_often(words, metric)}. {escape(metric.why.rstrip('.') + _stop(metric.why))}</p></div>"
         f'<div class="small"><svg height="18" role="img" aria-label="{aloud}">'
         f'<line class="rail" x1="0" x2="100%" y1="9" y2="9"/>'
         f'<rect class="soft" x="0" y="6" height="6" width="{_along(every)}%" rx="1"/>'
         f'<rect class="fill" x="0" y="6" height="6" width="{_along(one)}%" rx="1"/>'
         f'<line class="start" x1="0" x2="0" y1="3" y2="15"/></svg><span>{said}</span></div></div>'
     )
+
+
+def _how_often(words: _Words, metric: Metric) -> str:
+    history = metric.noise.history
+    if history is None or history.hold == 1:
+        return words(f"per.{metric.every}")
+    return words(f"turn.{metric.every}", hold=history.hold, answers=history.answers)
 
 
 def _stop(why: str) -> str:
@@ -196,6 +203,9 @@ def _unprotected(words: _Words, registry: Registry) -> Iterator[str]:
     changing = [_title(metric) for metric in registry if not metric.whole_history]
     if changing:
         yield words("changes", names=", ".join(changing))
+    silent = [_title(metric) for metric in registry if metric.hold is not None]
+    if silent:
+        yield words("silent", names=", ".join(silent))
     yield words("device")
     plain = [_title(metric) for metric in registry if metric.accumulate != "first"]
     if plain:

@@ -32,6 +32,8 @@ from hubbub.protocol.fields import (
     unknown_key,
     whole_number,
 )
+from hubbub.protocol.history_keys import KEYS as HISTORY_KEYS
+from hubbub.protocol.history_keys import asks_history, history_noise, suited_to_history
 from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.linking import at_most, num_groups
@@ -105,12 +107,13 @@ class Registry(Value, kw_only=True):
         spent = self.epsilon_lifetime
         if self.lifetime_epsilon < spent:
             shares = " + ".join(
-                f"{metric.max_values} x {eps.show(metric.epsilon_permanent, 4)} ({name})"
+                f"{metric.charges} x {eps.show(metric.epsilon_permanent, 4)} ({name})"
                 for name, metric in self.metrics.items()
             )
+            once = "(of epsilon_history once) " if any(metric.hold for metric in self) else ""
             yield (
                 f"lifetime_epsilon must be at least {eps.show(spent, 4)}, the sum of max_values x epsilon_permanent "
-                f"= {shares}, got {say(self.lifetime_epsilon)}"
+                f"{once}= {shares}, got {say(self.lifetime_epsilon)}"
             )
 
     def _too_identifying(self) -> Iterator[str]:
@@ -228,7 +231,7 @@ _REQUIRED = ("app", "recipient", "lifetime_epsilon", "metrics")
 _SOMEBODY = Recipient(name="unknown", url="https://unknown.invalid")
 _EPSILONS = ("epsilon_one_report", "epsilon_permanent")
 _PROBABILITIES = ("prob_f", "prob_p", "prob_q")
-_NOISE: dict[str, Reader] = dict.fromkeys(_EPSILONS + _PROBABILITIES, number)
+_NOISE: dict[str, Reader] = {**dict.fromkeys(_EPSILONS + _PROBABILITIES, number), **HISTORY_KEYS}
 _TERMS, _REQUIRED_TERMS = readers_of(Metric, leaving_out=("name", "shape", "noise", "segment"))
 _REQUIRED_PARTS = _REQUIRED_TERMS | {"shape", "noise"}
 
@@ -262,7 +265,9 @@ def _metric(name: str, keys: Mapping[str, Any]) -> Metric:
         if parts["shape"] is not None:
             parts.setdefault("accumulate", parts["shape"].accumulations[0])
     if set(table) & set(_NOISE) <= set(values):
-        parts["noise"] = _noise(parts.get("shape"), _picked(values, _NOISE), parts.get("every") == "once", problems)
+        parts["noise"] = _noise(parts.get("shape"), values, problems)
+    if parts.get("noise") is None and asks_history(values):
+        parts.pop("max_values", None)  # what stands in for its noise would ask for another one
     found = {key: part for key, part in parts.items() if part is not None}
     metric = _built(Metric, found if set(found) >= _REQUIRED_PARTS else {**_stand_ins(), **found}, problems)
     require(problems)
@@ -281,14 +286,20 @@ def _kind(raw: Any, problems: list[str]) -> str | None:
 
 def _suited(shape: Shape | None, values: Mapping[str, Any]) -> Shape | None:
     """With the best of what was left out, where the epsilon is given that decides it."""
+    if shape is not None and asks_history(values):
+        return suited_to_history(shape, values)
     epsilon = values.get("epsilon_one_report")
     if shape is None or epsilon is None or not eps.SMALLEST <= epsilon <= eps.LARGEST:
         return shape
-    drawn_anew = values.get("every") == "once" or values.get("hold") is not None
-    return shape.suited(epsilon, values.keys(), None if drawn_anew else values.get("max_values"))
+    return shape.suited(epsilon, values.keys(), None if values.get("every") == "once" else values.get("max_values"))
 
 
-def _noise(shape: Shape | None, given: Mapping[str, Fraction], once: bool, problems: list[str]) -> Any:
+def _noise(shape: Shape | None, values: Mapping[str, Any], problems: list[str]) -> Any:
+    given, once = _picked(values, _EPSILONS + _PROBABILITIES), values.get("every") == "once"
+    if asks_history(values):
+        noise, found = history_noise(shape, values, list(given))
+        problems.extend(found)
+        return noise
     if set(given) == set(_EPSILONS):
         one_report, permanent = (given[key] for key in _EPSILONS)
         found = list(_broken_epsilons(one_report, permanent))

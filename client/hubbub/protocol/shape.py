@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded
+from hubbub.protocol.history import History, history_of_bits, history_of_categories
 from hubbub.protocol.invalid import say
 from hubbub.protocol.noise import many_bit_noise, one_bit_noise
 from hubbub.protocol.value import Value
@@ -106,6 +107,11 @@ class Shape(Value, kw_only=True):
         return 1
 
     @cached_property
+    def flags_per_answer(self) -> int:
+        """How many parts of an answer are told truly or not, each by itself, where it has a history."""
+        return 1
+
+    @cached_property
     def unit(self) -> str:
         return ""
 
@@ -161,6 +167,22 @@ class Shape(Value, kw_only=True):
         if self.flips == ONE_BIT:
             return one_bit_noise(epsilon_one_report, epsilon_permanent)
         return many_bit_noise(epsilon_one_report, epsilon_permanent, self.num_hashes)
+
+    def suited_to_history(self, epsilon: Fraction, answers: int, given: Collection[str]) -> Shape:
+        """`suited`, where a whole history of so many answers has this epsilon."""
+        return self
+
+    def best_history(self, epsilon: Fraction, hold: int, answers: int) -> History:
+        """The least error that keeps epsilon over a whole history of so many answers. Not for masks of several hashes:
+        a flag must be seen as one agreement."""
+        if self.flips == ONE_BIT:
+            return history_of_categories(epsilon, hold, answers, 2)
+        widths = [self.width(cohort) for cohort in range(1 if self.equal_widths else self.num_cohorts)]
+        return history_of_bits(epsilon, hold, answers, Fraction(len(widths), sum(widths)))
+
+    def history_noise(self, history: History) -> Noise:
+        """What one epoch shows of such a history."""
+        return Noise.of_history(history, self.categories if history.categories == self.categories else None)
 
     def plain_fields(self) -> dict[str, Any]:
         """All fields, in the form that JSON has for them."""

@@ -57,14 +57,14 @@ def _moved(channel, by: Fraction):
 
 
 def clients_forget_their_memos(monkeypatch: pytest.MonkeyPatch) -> None:
-    def drawn_afresh(db, who, metric, mask, epoch, draws) -> Memo:
+    def drawn_afresh(db, who, metric, mask, draws) -> Memo:
         return Memo(permanent_response(metric, mask, who.cohort(metric), draws))
 
     monkeypatch.setattr(recorder, "find_or_draw", drawn_afresh)
 
 
 def clients_share_memos_between_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fingerprint(who, metric, cohort, mask, epoch) -> bytes:
+    def fingerprint(who, metric, cohort, mask) -> bytes:
         return who.keyed(b"memo", f"{cohort} {mask}".encode())
 
     monkeypatch.setattr(memos, "_fingerprint", fingerprint)
@@ -83,10 +83,3 @@ def clients_report_only_what_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
         "_metrics_asked",
         lambda desk, every, epoch: (m for m in asked(desk, every, epoch) if desk.has_report(m, epoch)),
     )
-
-
-def clients_let_go_of_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fingerprint(who, metric, cohort, mask, epoch) -> bytes:
-        return who.keyed(b"memo", f"{metric.metric_hash} {cohort} {mask}".encode())
-
-    monkeypatch.setattr(memos, "_fingerprint", fingerprint)

@@ -80,7 +80,6 @@ def test_all_kinds_pass(of_all: Audit) -> None:
         "7 reports",
         "client, 7 reports",
         "client, presence",
-        "client, change within hold",
     }
 
 
@@ -93,7 +92,6 @@ def test_what_is_enumerated_is_what_is_claimed(of_all: Audit) -> None:
 
 def test_the_tests_of_a_run_are_counted_before_it_is_drawn(of_all: Audit) -> None:
     asks = Registry.load(EXAMPLE)
-    assert any(metric.hold for metric in asks)
     assert len(of_all.findings) == DrawAudit.tests * len(asks) + ClientAudit.tests_of(asks)
 
 
@@ -253,14 +251,13 @@ def test_a_report_made_only_when_a_flag_is_true_is_caught(monkeypatch: pytest.Mo
     assert all("claimed 0.000" in str(finding.failure) for finding in presence if finding.bound > 0)
 
 
-def test_a_change_that_shows_in_spite_of_hold_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    planted.clients_let_go_of_what_they_hold(monkeypatch)
-    asks = registry(asked=flag(1.8, 2, "hold = 60"))
-    audit = audit_registry(asks, trials=10_000, installs=400, random=Random(11).randbytes)
-    assert ("asked", "client, change within hold") in failing(audit)
-
-
 # --- what it refuses ----------------------------------------------------------------------------------------------
+
+
+def test_metrics_with_hold_are_not_audited() -> None:
+    asks = registry(asked='kind = "flag"\nepsilon_history = 4\nhold = 13\nmax_values = 4\n')
+    with pytest.raises(Invalid, match="metrics with hold are not audited: asked"):
+        audit_registry(asks, trials=10_000)
 
 
 def test_too_few_trials_and_installs_are_refused_in_words() -> None:

@@ -8,7 +8,6 @@ from random import Random
 import pytest
 
 from hubbub.client.identity import Identity
-from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.audit.promises import promises
 from hubbub.simulations.audit.run import Audit, table
@@ -23,7 +22,6 @@ def broken() -> list[str]:
 def test_every_promise_says_in_a_line_what_was_tried_and_holds() -> None:
     found = tuple(promises(EXAMPLE, Random(8).randbytes))
     assert [str(promise) for promise in found] == [
-        "hold, latency: one answer through 17 periods, drawn 8 times, epsilon 16: holds",
         "cohorts, all metrics together: 20,000 installs, 68 groups of the 68 on the label: holds",
         "consent, another why: telemetry is local until somebody agrees: holds",
         "consent, another owner: telemetry is local until somebody agrees: holds",
@@ -32,13 +30,8 @@ def test_every_promise_says_in_a_line_what_was_tried_and_holds() -> None:
     ]
     audit = Audit((), promises=found)
     assert audit.passed
-    assert "Tried besides:\n  hold, latency" in table(audit)
-    assert len(audit.to_json()["promises"]) == 6
-
-
-def test_a_label_that_counts_a_held_answer_once_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Metric, "epsilon_same_answer", Metric.epsilon_permanent)
-    assert [tried.split(":")[0] for tried in broken()] == ["hold, latency"]
+    assert "Tried besides:\n  cohorts, all metrics together" in table(audit)
+    assert len(audit.to_json()["promises"]) == 5
 
 
 def test_cohorts_by_remainder_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,6 @@ from hubbub.collector import intake
 from hubbub.command.main import main
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.noise import one_bit_noise
-from hubbub.protocol.registry import Registry
-from hubbub.simulations.audit.transcripts import transcript
 from hubbub.simulations.experiments import bounds, command, run
 from hubbub.simulations.experiments.experiment import Experiment, ExperimentResult, Prediction, StudyOutput
 from hubbub.simulations.experiments.page import page
@@ -37,7 +35,6 @@ from hubbub.simulations.experiments.studies import (
     averaging,
     central_noise,
     dbitflip,
-    hold,
     one_bit_mean,
     poisoned_string,
     range_queries,
@@ -100,17 +97,6 @@ def test_a_client_that_keeps_no_memo_is_found_out(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(averaging, "respond", afresh)
     result = conduct(averaging.EXPERIMENT, quick=True, seed=SEED)
     assert any("one memo for life" in words for words in missed(result))
-
-
-def test_a_hold_that_does_not_hold_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The theory is that of hold; the clients are told nothing of it."""
-    monkeypatch.setattr(hold, "transcript", lambda registry, *rest: transcript(_without_hold(registry), *rest))
-    result = conduct(hold.EXPERIMENT, quick=True, seed=SEED)
-    assert any("changes detected" in words and "with hold" in words for words in missed(result))
-
-
-def _without_hold(registry: Registry) -> Registry:
-    return Registry.parse(re.sub(r"hold = \d+\n", "", registry.source))
 
 
 def test_a_collector_that_counts_for_the_past_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,16 +245,6 @@ def test_the_chance_to_be_found_again_is_that_of_enumeration() -> None:
     found, error = tracking.picked("1 bit, 3 against 3", 1_000)
     assert abs(found[10] - total) < 5 * error[10]
     assert error[10] < 0.05 * total
-
-
-def test_the_test_for_a_change_has_the_false_alarms_it_was_made_for() -> None:
-    setting = hold.EXPERIMENT.quick
-    for metric in hold.NAMES:
-        for days in setting.windows:
-            law, test = hold.law(setting, metric, days)
-            assert law.constant.sum() == pytest.approx(1)
-            assert law.changed.sum() == pytest.approx(1)
-            assert float((law.constant * test).sum()) == pytest.approx(hold.FALSE)
 
 
 # --- the command and its page -------------------------------------------------------------------------------------

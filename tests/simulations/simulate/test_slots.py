@@ -13,6 +13,7 @@ from hubbub.client import memos, state
 from hubbub.client.facts import Facts
 from hubbub.client.identity import ensure_identity
 from hubbub.client.respond import RandomDraws
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.kinds.kind import NOWHERE
 from hubbub.simulations.simulate.slots import MOST_ROWS, TooManyHistories, answer_from_slots
@@ -59,12 +60,12 @@ def client(metric, keys: np.ndarray, seed: int) -> tuple[list[int], list[bool]]:
     db.execute("INSERT INTO ledger VALUES (?, ?, 0, NULL)", (metric.metric_hash, metric.max_values))
     who = ensure_identity(db, Facts({}), random)
     slots, overflowed, names = [], [], {}
-    for key, epoch in zip(keys.tolist(), EPOCHS, strict=True):
+    for key in keys.tolist():
         if key == NOWHERE:
             slots.append(NOWHERE)
             overflowed.append(False)
             continue
-        memo = memos.find_or_draw(db, who, metric, 1 << key, epoch, RandomDraws(random))
+        memo = memos.find_or_draw(db, who, metric, 1 << key, RandomDraws(random))
         slots.append(names.setdefault(memo.bits, len(names)))
         overflowed.append(memo.overflowed)
     db.close()
@@ -73,21 +74,20 @@ def client(metric, keys: np.ndarray, seed: int) -> tuple[list[int], list[bool]]:
 
 @pytest.mark.parametrize(
     "metric",
-    [METRIC, METRIC.replace(max_values=1), METRIC.replace(max_values=5), METRIC.replace(hold=3)],
-    ids=["two slots", "one slot", "five slots", "hold"],
+    [METRIC, METRIC.replace(max_values=1), METRIC.replace(max_values=5)],
+    ids=["two slots", "one slot", "five slots"],
 )
 def test_slots_are_taken_and_found_again_as_in_the_client(metric):
     """All that is not left to the install's key is the same, epoch by epoch; what is, is the same every time."""
     keys = histories(1)
-    found = answer_from_slots(metric, keys, np.ones(len(keys), int), EPOCHS, np.random.default_rng(2))
+    found = answer_from_slots(metric, keys, np.ones(len(keys), int), np.random.default_rng(2))
     for row, mine in zip(keys, found.slot, strict=True):
         theirs, overflowed = client(metric, row, seed=3)
         chosen_by_key: dict = {}
-        for epoch, key, slot, real, late in zip(EPOCHS, row.tolist(), mine.tolist(), theirs, overflowed, strict=True):
-            question = key if metric.hold is None else epoch // metric.hold
+        for key, slot, real, late in zip(row.tolist(), mine.tolist(), theirs, overflowed, strict=True):
             if late:
                 assert 0 <= slot < metric.max_values
-                assert slot == chosen_by_key.setdefault(question, slot)
+                assert slot == chosen_by_key.setdefault(key, slot)
             else:
                 assert slot == real
 
@@ -98,9 +98,9 @@ def test_an_old_slot_is_chosen_evenly_by_client_and_simulation():
     real = Counter(client(metric, row, seed)[0][3] for seed in range(600))
     assert_uniform([real[slot] for slot in range(3)])
     keys = np.repeat(row[np.newaxis], 3000, axis=0)
-    single = answer_from_slots(metric, keys, np.ones(3000, int), EPOCHS, np.random.default_rng(4))
+    single = answer_from_slots(metric, keys, np.ones(3000, int), np.random.default_rng(4))
     assert_uniform(np.bincount(single.slot[:, 3], minlength=3).tolist())
-    group = answer_from_slots(metric, row[np.newaxis], np.array([3000]), EPOCHS, np.random.default_rng(5))
+    group = answer_from_slots(metric, row[np.newaxis], np.array([3000]), np.random.default_rng(5))
     assert group.installs.sum() == 3000
     assert_uniform([int(group.installs[group.slot[:, 3] == slot].sum()) for slot in range(3)])
     assert uniform_power(600, [0.5, 0.25, 0.25]) > 0.999
@@ -108,20 +108,22 @@ def test_an_old_slot_is_chosen_evenly_by_client_and_simulation():
 
 def test_stale_reports_are_those_about_another_mask():
     keys = np.array([[0, 1, 2, 0, 2, 1, NOWHERE, 0]])
-    one_slot = answer_from_slots(METRIC.replace(max_values=1), keys, np.array([10]), EPOCHS, np.random.default_rng(6))
+    one_slot = answer_from_slots(METRIC.replace(max_values=1), keys, np.array([10]), np.random.default_rng(6))
     assert one_slot.stale == 10 * 4  # everything but the three zeros
-    held = answer_from_slots(
-        METRIC.replace(hold=4, max_values=8), keys, np.array([10]), EPOCHS, np.random.default_rng(7)
-    )
-    # Epochs 101..103 answer for key 0, 104..107 for key 0 (their first), 108 for 0: keys 1, 2 | 2, 1 differ.
-    assert held.stale == 10 * 4
+
+
+def test_what_keeps_no_memos_is_refused():
+    keys = "epsilon_history = 2\nhold = 4\nmax_values = 4"
+    held = Registry.parse(SOURCE.replace("epsilon_one_report = 1\nepsilon_permanent = 2\nmax_values = 2", keys))["m"]
+    with pytest.raises(Invalid, match="m has hold, and keeps no answers: it is simulated by real clients only"):
+        answer_from_slots(held, np.array([[0, 1]]), np.array([10]), np.random.default_rng(7))
 
 
 def test_installs_of_one_history_part_only_where_they_must():
     keys = histories(8, rows=1)
-    whole = answer_from_slots(METRIC.replace(max_values=8), keys, np.array([10**9]), EPOCHS, np.random.default_rng(9))
+    whole = answer_from_slots(METRIC.replace(max_values=8), keys, np.array([10**9]), np.random.default_rng(9))
     assert len(whole.installs) == 1
-    parted = answer_from_slots(METRIC, keys, np.array([10**9]), EPOCHS, np.random.default_rng(9))
+    parted = answer_from_slots(METRIC, keys, np.array([10**9]), np.random.default_rng(9))
     assert parted.installs.sum() == 10**9
     assert len(parted.installs) == 2 ** (len(set(keys[0].tolist()) - {NOWHERE}) - 2)
 
@@ -129,4 +131,4 @@ def test_installs_of_one_history_part_only_where_they_must():
 def test_more_histories_than_can_be_followed_are_refused_in_words():
     keys = np.arange(24)[np.newaxis]
     with pytest.raises(TooManyHistories, match=f"max_values = 2 is used up .* {MOST_ROWS:,} different"):
-        answer_from_slots(METRIC, keys, np.array([10**9]), range(24), np.random.default_rng(10))
+        answer_from_slots(METRIC, keys, np.array([10**9]), np.random.default_rng(10))

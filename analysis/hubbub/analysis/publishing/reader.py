@@ -52,7 +52,7 @@ def reader_bound(metric: Definition, crowds: Crowds, delta: float) -> ReaderBoun
     kept, weight = _of_a_kept_answer(metric, bit)
     one_answer = min(_largest(kept, min(left / weight, 0.999)), life)
     if isinstance(metric, Metric):
-        one_answer = min(life if _redrawn(metric, crowds) else one_answer, float(metric.epsilon_same_answer))
+        one_answer = min(one_answer, float(metric.epsilon_same_answer))
         if metric.epsilon_lifetime < life:
             life = float(metric.epsilon_lifetime)
             holds_for = ANY_HISTORIES if metric.whole_history else CHANGE_TOGETHER
@@ -85,7 +85,7 @@ def reader_curves(metric: Definition, crowds: Crowds, delta: float) -> ReaderCur
     if isinstance(metric, Metric):
         life = lower(life, pure_profile(float(metric.epsilon_lifetime)))
         same = pure_profile(float(metric.epsilon_same_answer))
-        one_answer = lower(life if _redrawn(metric, crowds) else one_answer, same)
+        one_answer = lower(one_answer, same)
     return ReaderCurves(one_answer=trade_off(one_answer), life=trade_off(life))
 
 
@@ -135,6 +135,8 @@ def _for_groups(metric: Definition, delta: float) -> float:
 def _all_epochs(metric: Definition, crowds: Crowds, delta: float) -> Both | None:
     """What all published epochs together tell about one bit, or about two categories."""
     require(reader_problems(crowds, delta))
+    if metric.hold is not None:
+        return None  # no noise is drawn on top of what was drawn ahead
     pairs = [
         (crowd_loss(metric.noise.instantaneous, _others(metric, installs, _for_groups(metric, delta))), epochs)
         for installs, epochs in sorted(crowds.items())
@@ -142,11 +144,6 @@ def _all_epochs(metric: Definition, crowds: Crowds, delta: float) -> Both | None
     if any(pair is None for pair, _ in pairs):
         return None
     return reduce(_both_then, (_both_times(pair, epochs) for pair, epochs in pairs if pair is not None))
-
-
-def _redrawn(metric: Metric, crowds: Crowds) -> bool:
-    """Whether `hold` lets even an unchanging answer be drawn anew in that time."""
-    return metric.hold is not None and sum(crowds.values()) > metric.hold
 
 
 def _of_a_life(metric: Definition, bit: Both) -> list[PrivacyLoss]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, type_name
+from hubbub.protocol.history import History, history_of_bits, history_of_categories, variance
 from hubbub.protocol.noise import kary_noise, prefers_kary, subset_noise
 from hubbub.protocol.shape import MAX_BITS, ONE_OF_MANY, Shape
 
@@ -79,3 +80,11 @@ class Choice(Shape, kw_only=True):
         if prefers_kary(epsilon_one_report, self.categories):
             return kary_noise(epsilon_one_report, epsilon_permanent, self.categories)
         return super().best_noise(epsilon_one_report, epsilon_permanent)
+
+    def best_history(self, epsilon: Fraction, hold: int, answers: int) -> History:
+        share = Fraction(1, self.categories)
+        found = (
+            history_of_categories(epsilon, hold, answers, self.categories),
+            history_of_bits(epsilon, hold, answers, share),
+        )
+        return min(found, key=lambda history: variance(history, share))

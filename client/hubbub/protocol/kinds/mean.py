@@ -14,6 +14,7 @@ from typing import Any
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, DITHER_BITS, Encoded, number_within
 from hubbub.protocol.epsilon import exp_below
+from hubbub.protocol.history import History, history_of_categories
 from hubbub.protocol.invalid import say
 from hubbub.protocol.noise import kary_noise
 from hubbub.protocol.shape import ONE_BIT, ONE_OF_MANY, NumberShape, broken_limits
@@ -88,6 +89,12 @@ class Mean(NumberShape, kw_only=True):
             return super().best_noise(epsilon_one_report, epsilon_permanent)
         return kary_noise(epsilon_one_report, epsilon_permanent, self.categories)
 
+    def suited_to_history(self, epsilon: Fraction, answers: int, given: Collection[str]) -> Mean:
+        return self if "points" in given else self.replace(points=best_points_of_history(epsilon, answers))
+
+    def best_history(self, epsilon: Fraction, hold: int, answers: int) -> History:
+        return history_of_categories(epsilon, hold, answers, self.points)
+
     def to_json(self) -> dict[str, Any]:
         """Of two points, nothing is said: such a definition is what it was before there were more."""
         found = super().to_json()
@@ -113,6 +120,18 @@ def best_points(epsilon: Fraction) -> int:
     odds = exp_below(epsilon)
     best = 2
     while best < MOST_POINTS and worst_variance(best + 1, odds) < worst_variance(best, odds):
+        best += 1
+    return best
+
+
+def best_points_of_history(epsilon: Fraction, answers: int) -> int:
+    """The same for one epoch of a history of so many answers."""
+
+    def cost(points: int) -> Fraction:
+        return worst_variance(points, history_of_categories(epsilon, 1, answers, points).odds_after(1))
+
+    best = 2
+    while best < MOST_POINTS and cost(best + 1) < cost(best):
         best += 1
     return best
 

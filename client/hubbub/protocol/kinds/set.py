@@ -11,6 +11,7 @@ from typing import Any
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, type_name
 from hubbub.protocol.epsilon import exp_below
+from hubbub.protocol.history import MOST_FLAGS, History, history_of_categories, variance
 from hubbub.protocol.noise import one_bit_noise
 from hubbub.protocol.shape import MAX_BITS, Shape
 
@@ -110,6 +111,18 @@ class Set(Shape, kw_only=True):
             return self
         return self.replace(items_per_report=best_number(epsilon_one_report, len(self.items)))
 
+    @cached_property
+    def flags_per_answer(self) -> int:
+        return self.items_per_report
+
+    def suited_to_history(self, epsilon: Fraction, answers: int, given: Collection[str]) -> Set:
+        if "items_per_report" in given:
+            return self
+        return self.replace(items_per_report=best_number_of_history(epsilon, answers, len(self.items)))
+
+    def best_history(self, epsilon: Fraction, hold: int, answers: int) -> History:
+        return history_of_categories(epsilon, hold, answers, 2, self.items_per_report)
+
     def typed(self, text: str) -> str | tuple[str, ...]:
         """One item, or several with commas between them."""
         return text if text in self.places else tuple(item.strip() for item in text.split(",") if item.strip())
@@ -145,3 +158,16 @@ def best_number(epsilon: Fraction, num_items: int) -> int:
 def _cost(epsilon: Fraction, asked: int) -> Fraction:
     e = exp_below(epsilon / asked)
     return (e / (e - 1) ** 2 + Fraction(1, 4)) / asked
+
+
+def best_number_of_history(epsilon: Fraction, answers: int, num_items: int) -> int:
+    """The same where a whole history has this epsilon."""
+
+    def cost(asked: int) -> Fraction:
+        history = history_of_categories(epsilon, 1, answers, 2, asked)
+        return (variance(history, Fraction(1, 2)) + Fraction(1, 4)) / asked
+
+    best, most = 1, min(num_items, MOST_ASKED, MOST_FLAGS // answers)
+    while best < most and cost(best + 1) < cost(best):
+        best += 1
+    return best

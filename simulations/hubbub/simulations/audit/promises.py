@@ -10,17 +10,10 @@ from dataclasses import dataclass
 from math import log2
 
 from hubbub.client import Client
-from hubbub.client.budget import reserve
-from hubbub.client.facts import read_facts
-from hubbub.client.identity import Identity, ensure_identity
-from hubbub.client.memos import find_or_draw
-from hubbub.client.respond import Random, RandomDraws
-from hubbub.client.state import State
-from hubbub.protocol.encoding import ABSENT
-from hubbub.protocol.epsilon import show
+from hubbub.client.identity import Identity
+from hubbub.client.respond import Random
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.linking import num_groups
-from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 
 INSTALLS = 20_000
@@ -44,31 +37,8 @@ class Promise:
 
 def promises(registry: Registry, random: Random) -> Iterator[Promise]:
     """Every promise of this registry that is not about draws."""
-    for metric in registry:
-        if metric.hold is not None:
-            yield _hold(registry, metric, random)
     yield _cohorts(registry, random)
     yield from _consent(registry)
-
-
-def _hold(registry: Registry, metric: Metric, random: Random) -> Promise:
-    """An answer that never changes, through all periods and as many more."""
-    assert metric.hold is not None
-    periods = 2 * metric.max_values + 1
-    with tempfile.TemporaryDirectory() as directory:
-        state = State(directory)
-        with state.transaction() as db:
-            facts = read_facts(db)
-            reserve(db, facts, registry)
-            who = ensure_identity(db, facts, random)
-            mask = metric.shape.encode(ABSENT, who.cohort(metric)).mask
-            for period in range(periods):
-                find_or_draw(db, who, metric, mask, period * metric.hold, RandomDraws(random))
-            (memos,) = db.execute("SELECT count(*) FROM memos").fetchone()
-        state.close()
-    spent, told = memos * metric.epsilon_permanent, metric.epsilon_same_answer
-    tried = f"hold, {metric.name}: one answer through {periods} periods, drawn {memos} times, epsilon {show(spent)}"
-    return Promise(tried, f"the label says {show(told)}" if spent > told else None)
 
 
 def _cohorts(registry: Registry, random: Random) -> Promise:

@@ -84,6 +84,9 @@ def audit_registry(
 ) -> Audit:
     """Audit every metric of a registry. `answer` is what is audited in place of the client's `respond`; no installs
     means that whole clients are left out."""
+    held = [metric.name for metric in registry if metric.hold is not None]
+    if held:
+        raise Invalid([f"metrics with hold are not audited: {', '.join(held)}"])
     if trials < FEWEST_TRIALS:
         raise Invalid([f"trials must be at least {FEWEST_TRIALS}, got {trials}"])
     if installs is None:

@@ -3,7 +3,7 @@
 Each install is the real `Client` with a state directory of its own and a clock that is moved by hand; the audit stands
 where the network is and keeps every message. What an install records of each metric is drawn by itself, so one crowd
 answers many questions: what do seven epochs of one value tell? Does a message come whatever was recorded? Does one
-metric's transcript depend on another's value? With `hold`, does a change of value show?
+metric's transcript depend on another's value?
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ class ClientAudit:
 
     @staticmethod
     def tests_of(registry: Registry) -> int:
-        held = sum(metric.hold is not None for metric in registry)
-        return (2 + 4) * len(registry) + 2 * held + len(registry) * (len(registry) - 1)
+        return (2 + 4) * len(registry) + len(registry) * (len(registry) - 1)
 
     @property
     def work(self) -> int:
@@ -82,7 +81,6 @@ class ClientAudit:
         for view, seen in zip(self.views, crowd, strict=True):
             found += self._of_reports(view, seen)
             found += self._of_presence(view, seen)
-            found += self._of_hold(view, seen)
         for (a, seen_a), (b, seen_b) in combinations(zip(self.views, crowd, strict=True), 2):
             found += self._of_two(a, seen_a, b, seen_b)
         return found
@@ -109,19 +107,6 @@ class ClientAudit:
         ):
             seen = _seen(crowd.complete, one, other)
             yield self._judge(view, "client, presence", pair, 0.0, seen, Chances(1.0, 1.0))
-
-    def _of_hold(self, view: _View, crowd: _Crowd) -> Iterator[Finding]:
-        """With `hold`, what is recorded later in the period must not show in it at all."""
-        if view.metric.hold is None:
-            return
-        recorded = crowd.first != NOT_RECORDED
-        for toward in (0, 1):
-            chances = view.chances(toward)
-            either = (chances.one + chances.other) / 2
-            seen = _seen(
-                crowd.reached[toward], recorded & (crowd.later == toward), recorded & (crowd.later == 1 - toward)
-            )
-            yield self._judge(view, "client, change within hold", _PAIRS[toward], 0.0, seen, Chances(either, either))
 
     def _of_two(self, a: _View, seen_a: _Crowd, b: _View, seen_b: _Crowd) -> Iterator[Finding]:
         """While one metric stays, another changes: both transcripts together tell no more than the other's epsilon.
@@ -187,7 +172,6 @@ class _Row:
     """What one install recorded of a metric, and what its reports looked like."""
 
     first: int
-    later: int
     complete: bool
     reached: tuple[bool, bool]
 
@@ -200,13 +184,7 @@ class _View:
         self.values = far_values(metric.shape, 0)
         epochs = [epoch_of(metric.every, time) for time in times]
         self.due = epochs[:1] if metric.every == "once" else epochs
-        periods = [epoch // metric.hold if metric.hold else 0 for epoch in epochs]
-        paid_for = list(dict.fromkeys(periods))[: metric.max_values]  # later ones repeat an old answer
-        longest = max(paid_for, key=periods.count)
-        self.inside = [period == longest for period in periods]
-        self.epochs = {epoch for epoch, inside in zip(self.due, self.inside, strict=False) if inside}
-        self.begins = self.inside.index(True)
-        self.reports = len(self.epochs)
+        self.runs, self.reports = len(epochs), len(set(self.due))
         self.thresholds = (0, 0)
 
     @cached_property
@@ -251,19 +229,12 @@ class _View:
         return self._average(toward, self.thresholds[toward])
 
     def history(self, random: Random, choices: int) -> tuple[Any, ...]:
-        """What an install records, run by run: one value throughout; with `hold`, from the second run of the period
-        on another one, drawn anew."""
-        first = int.from_bytes(random(4), "little") % choices
-        later = random(1)[0] % 2 if self.metric.hold is not None else first
-        record = (*self.values, None)
-        return tuple(
-            record[later] if self.metric.hold is not None and inside and number > self.begins else record[first]
-            for number, inside in enumerate(self.inside)
-        )
+        """What an install records, run by run: one value throughout."""
+        return ((*self.values, None)[int.from_bytes(random(4), "little") % choices],) * self.runs
 
     def row(self, history: tuple[Any, ...], reports: list[Report]) -> _Row:
         mine = [report for report in reports if report.metric.name == self.metric.name]
-        looked_at = [report for report in mine if report.epoch in self.epochs]
+        looked_at = [report for report in mine if report.epoch in self.due]
         reached = (False, False)
         if looked_at:
             pair = self.pairs[looked_at[0].cohort]
@@ -274,8 +245,7 @@ class _View:
             elif len(looked_at) == self.reports:  # the two values look alike here: every score is 0
                 reached = (self.thresholds[0] <= 0, self.thresholds[1] <= 0)
         return _Row(
-            first=self._which(history[self.begins]),
-            later=self._which(history[min(self.begins + 1, RUNS - 1)]),
+            first=self._which(history[0]),
             complete=sorted(report.epoch for report in mine) == self.due,
             reached=reached,
         )
@@ -292,7 +262,6 @@ class _Crowd:
     """The rows of all installs, as columns."""
 
     first: npt.NDArray[np.int64]
-    later: npt.NDArray[np.int64]
     complete: Bools
     reached: tuple[Bools, Bools]
 
@@ -300,7 +269,6 @@ class _Crowd:
     def of(cls, rows: tuple[_Row, ...]) -> _Crowd:
         return cls(
             np.array([row.first for row in rows]),
-            np.array([row.later for row in rows]),
             np.array([row.complete for row in rows]),
             (np.array([row.reached[0] for row in rows]), np.array([row.reached[1] for row in rows])),
         )

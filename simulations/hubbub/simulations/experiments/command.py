@@ -22,7 +22,7 @@ def add_experiments(parser: ArgumentParser) -> None:
         "examples:\n"
         "  hubbub experiments --list\n"
         "  hubbub experiments --report experiments.html\n"
-        "  hubbub experiments hold tracking --quick"
+        "  hubbub experiments averaging tracking --quick"
     )
     parser.add_argument("names", metavar="NAME", nargs="*", help="which experiments to run (default: all)")
     parser.add_argument("--list", action="store_true", help="name the experiments and their questions, and run none")

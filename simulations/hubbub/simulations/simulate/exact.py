@@ -54,7 +54,7 @@ def exact_tally(
         parts, width = parts_kept(metric, masks), metric.shape.width(masks.cohort)
         columns = []
         for part in parts:
-            answered = answer_from_slots(metric, part.keys, part.installs, epochs, rng)
+            answered = answer_from_slots(metric, part.keys, part.installs, rng)
             stale += answered.stale
             totals, counts = _counts(metric, part, width // len(parts), answered, rng)
             columns.append(counts)

@@ -100,11 +100,10 @@ def _facts(setting: Setting) -> str:
     metric = setting.metric
     one, permanent = show(metric.epsilon_one_report), show(metric.epsilon_permanent)
     cadence = "once" if metric.every == "once" else f"every {metric.every}"
-    kept = f"; one answer for each {metric.hold} epochs" if metric.hold else ""
     return (
         f"{metric.kind}, {cadence}; people: {setting.people.words}; {setting.behaviour.words()}. "
         f"One report tells at most epsilon {one}, all reports of one answer {permanent}; "
-        f"at most {metric.max_values} answers in a life{kept}."
+        f"at most {metric.max_values} answers in a life."
     )
 
 

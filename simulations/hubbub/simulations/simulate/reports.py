@@ -86,7 +86,7 @@ def draw_portion(item: tuple[Portion, np.random.SeedSequence]) -> tuple[Index, I
     counts = np.zeros((len(epochs), width), dtype=np.int64)
     stale = 0
     for block in _blocks(masks, _block_installs(width, epochs)):
-        answered = answer_from_slots(metric, block.keys, block.installs, epochs, rng)
+        answered = answer_from_slots(metric, block.keys, block.installs, rng)
         stale += answered.stale
         totals += (answered.slot != NOWHERE).sum(axis=0)
         counts += _way(metric)(metric, block, width, answered, words)  # SFC64: the fastest source of words numpy has

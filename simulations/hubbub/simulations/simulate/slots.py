@@ -2,12 +2,11 @@
 
 A mask that was answered before is answered by the same memo; a new one takes a free slot; when all are taken, an old
 slot answers for it, the same one every time, and which one is a matter of the install's secret key: to everybody
-else, even chance. With `hold`, periods take the place of masks. A test of this module runs the client beside it.
+else, even chance. A test of this module runs the client beside it. Metrics with `hold` keep no memos: they are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,14 +35,13 @@ class Answered(NamedTuple):
     """Reports that answer for another mask than the one just asked about."""
 
 
-def answer_from_slots(
-    metric: Metric, keys: Index, installs: Index, epochs: Sequence[int], rng: np.random.Generator
-) -> Answered:
+def answer_from_slots(metric: Metric, keys: Index, installs: Index, rng: np.random.Generator) -> Answered:
     """Follow the client through all epochs. Rows part where installs of one history choose different old slots."""
+    if metric.hold is not None:
+        raise Invalid([f"{metric.name} has hold, and keeps no answers: it is simulated by real clients only"])
     table = _SlotTable(metric, keys, installs, rng)
-    periods = None if metric.hold is None else np.asarray(epochs, dtype=np.int64) // metric.hold
     for epoch in range(keys.shape[1]):
-        table.answer(epoch, periods)
+        table.answer(epoch)
     return table.answered()
 
 
@@ -56,11 +54,11 @@ class _SlotTable:
         self.held = np.full((len(keys), width), UNUSED, dtype=np.int64)
         self.used = np.zeros(len(keys), dtype=np.int64)
 
-    def answer(self, epoch: int, periods: Index | None) -> None:
+    def answer(self, epoch: int) -> None:
         there = self.keys[:, epoch] != NOWHERE
         new = there
         if epoch:
-            before = self._answered_before(epoch, periods)
+            before = self._answered_before(epoch)
             known = np.flatnonzero(there & before.any(axis=1))
             self.slot[known, epoch] = self.slot[known, before[known].argmax(axis=1)]
             new = there & (self.slot[:, epoch] == NOWHERE)
@@ -72,11 +70,9 @@ class _SlotTable:
         if len(overflowing):
             self._repeat_old_slots(epoch, overflowing)
 
-    def _answered_before(self, epoch: int, periods: Index | None) -> npt.NDArray[np.bool_]:
-        """In which earlier epochs the same question was answered."""
+    def _answered_before(self, epoch: int) -> npt.NDArray[np.bool_]:
+        """In which earlier epochs the same mask was answered."""
         reported = self.slot[:, :epoch] != NOWHERE
-        if periods is not None:
-            return np.asarray(reported & (periods[:epoch] == periods[epoch]))
         return np.asarray(reported & (self.keys[:, :epoch] == self.keys[:, epoch : epoch + 1]))
 
     def _repeat_old_slots(self, epoch: int, rows: Index) -> None:
