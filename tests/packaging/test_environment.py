@@ -223,3 +223,17 @@ def test_make_alone_lists_every_target():
     listed = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True).stdout
     for target in targets:
         assert f"make {target} " in listed
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize("name", ["PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE"])
+def test_what_would_mislead_or_slow_down_every_python_is_not_handed_on(name, tmp_path):
+    (tmp_path / "ask.mk").write_text("ask:\n\t@env\n")
+    seen = subprocess.run(
+        ["make", "-s", "-C", str(ROOT), "-f", "Makefile", "-f", str(tmp_path / "ask.mk"), "ask"],
+        env={**os.environ, name: "1", "KNOWN": "1"},
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    assert "KNOWN=1" in seen
+    assert f"{name}=1" not in seen
