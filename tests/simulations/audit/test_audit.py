@@ -18,6 +18,7 @@ from scipy import stats
 from hubbub.client import Registry
 from hubbub.client.identity import cohort_of
 from hubbub.client.respond import respond
+from hubbub.protocol.channel import Noise
 from hubbub.protocol.invalid import Invalid
 from hubbub.simulations.audit import run as audit_run
 from hubbub.simulations.audit.draws import DrawAudit
@@ -265,9 +266,34 @@ def test_a_report_made_only_when_a_flag_is_true_is_caught(monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("findings_alone")
 def test_a_change_that_shows_in_spite_of_hold_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     planted.clients_let_go_of_what_they_hold(monkeypatch)
-    asks = registry(asked=flag(1.8, 2, "hold = 60"))
-    audit = audit_registry(asks, trials=10_000, installs=400, random=Random(11).randbytes)
+    asks, installs = registry(asked=flag(1.8, 2, "hold = 60")), 160
+    audit = audit_registry(asks, trials=10_000, installs=installs, random=Random(11).randbytes)
     assert ("asked", "client, change within hold") in failing(audit)
+    # Power: half of the installs change after the first report of the period, and the others are of the later value.
+    metric, tests = asks["asked"], DrawAudit.tests + ClientAudit.tests_of(asks)
+    view = _View(metric, run_times(asks))
+    law = score_law(metric.noise, 1, 0, view.reports)
+    threshold = law.sharpest(installs // 2, ALPHA / tests)
+    least = next(ones for ones in range(view.reports + 1) if law.table[ones] >= threshold)
+    right = law.reaches(threshold)
+    later = [_reaches_after_a_change(metric.noise, least, view.reports, to) for to in (1, 0)]
+    wrong = Chances((right.one + later[0]) / 2, (right.other + later[1]) / 2)
+    either = (right.one + right.other) / 2
+    trials = int(installs * (7 / 8 / 2 + 1 / 8 / 3))
+    assert power(Chances(either, either), wrong, 0.0, trials, tests) > SURE
+
+
+def _reaches_after_a_change(noise: Noise, least: int, reports: int, to: int) -> float:
+    """How likely there are so many ones if the first report is of one value and all others are of the other, each from
+    a memo of its own."""
+    kept = [float(p) for p in reversed(noise.permanent.probabilities)]  # of a one, by the value
+    sent = [float(p) for p in reversed(noise.instantaneous.probabilities)]  # of a one, by the memo
+    first = sum((kept[1 - to] if memo else 1 - kept[1 - to]) * sent[memo] for memo in (0, 1))
+    total = 0.0
+    for memo in (0, 1):
+        enough = [float(stats.binom.sf(least - 1 - one, reports - 1, sent[memo])) for one in (0, 1)]
+        total += (kept[to] if memo else 1 - kept[to]) * ((1 - first) * enough[0] + first * enough[1])
+    return total
 
 
 # --- what it refuses ----------------------------------------------------------------------------------------------
