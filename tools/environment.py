@@ -65,9 +65,11 @@ class Environment:
             self.folder.unlink()
         if self.folder.exists() and any(self.folder.iterdir()) and not (self.folder / "pyvenv.cfg").exists():
             raise Missing(f"{self.name} holds something else than an environment: name another folder, or remove it")
+        # Compiling everything takes a minute, and nobody ever imports most of it: Python compiles what it imports.
+        quietly = ["-qq", "--disable-pip-version-check", "--no-compile"]
         constraints = [] if self.newest else ["--constraint", str(CONSTRAINTS)]
         project = ["--editable", f"{ROOT}[{self.extra}]"]
-        install = [*self.emptied(), "install", "-qq", "--disable-pip-version-check", *constraints, "pip", *project]
+        install = [*self.emptied(), "install", *quietly, *constraints, "pip", *project]
         if run(install).returncode:
             raise Missing(f"pip could not install the project into {self.name}: what it says above is the reason")
         unfinished = self.stamp.with_suffix(".part")

@@ -213,6 +213,13 @@ def test_a_file_that_is_not_utf_8_is_refused_in_words(tmp_path: Path) -> None:
         Registry.load(path)
 
 
+def test_a_file_that_windows_marked_as_utf_8_is_read_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.toml"
+    source = EXAMPLE.read_bytes()
+    path.write_bytes(b"\xef\xbb\xbf" + source)
+    assert Registry.load(path).fingerprint == Registry.load(EXAMPLE).fingerprint
+
+
 def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Registry.load(tmp_path / "none.toml")

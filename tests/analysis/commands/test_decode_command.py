@@ -149,6 +149,7 @@ def test_files_of_google_rappor(tmp_path, capsys):
 def test_mistakes_are_refused_in_words(world):
     flag, page = world / "flag2960.json", world / "page.json"
     (world / "latin.txt").write_bytes(b"caf\xe9\n")
+    (world / "empty.txt").write_text("\n")
     (world / "broken.json").write_text("{}")
     for arguments, words in (
         ([], "give at least one TALLY, or --rappor PARAMS COUNTS MAP"),
@@ -156,6 +157,7 @@ def test_mistakes_are_refused_in_words(world):
         ([flag, "--candidates", world / "pages.txt"], "none of the tallies is of a string metric"),
         ([page, "--candidates", "nothing=pages.txt"], "no tally of a metric 'nothing' was given"),
         ([page, "--candidates", world / "latin.txt"], "must be UTF-8, got a wrong byte at 3"),
+        ([page, "--candidates", world / "empty.txt"], "empty.txt: at least one candidate is needed, got none"),
         ([world / "broken.json"], "broken.json: not a tally: format must be 'hubbub.tally', got None"),
         ([flag, "--format", "parquet"], "--format parquet needs --out FILE"),
         ([flag, page, "--format", "rappor"], "--format rappor writes one metric, got 2"),
