@@ -30,7 +30,7 @@ RAPPOR = {"epsilon_one_report": None, "epsilon_permanent": None, "prob_f": "0.5"
 @pytest.mark.parametrize("kind", SHAPES)
 def test_a_metric_of_each_kind_loads_with_its_terms(kind: str) -> None:
     metric = registry(kind)["it"]
-    assert metric.kind == kind
+    assert metric.shape.form == kind
     assert (metric.why, metric.owner, metric.expires, metric.every) == (
         "To learn",
         "us@example.org",
