@@ -104,7 +104,7 @@ def _what_differs(old: Metric, new: Metric) -> str:
     parts.append(("accumulate", new.accumulate, old.accumulate))
     if old.kind == new.kind:
         was, now = old.shape.plain_fields(), new.shape.plain_fields()
-        parts += [(key, now[key], was[key]) for key in now]
+        parts += [(key, now.get(key), was.get(key)) for key in (*now, *(key for key in was if key not in now))]
     for key in ("epsilon_one_report", "epsilon_permanent"):
         parts.append((key, show(getattr(new, key)), show(getattr(old, key))))
     differing = [f"{key} {_value(x)}, before {_value(y)}" for key, x, y in parts if x != y]
