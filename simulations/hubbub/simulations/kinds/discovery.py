@@ -22,7 +22,7 @@ _SYLLABLES = tuple(consonant + vowel for consonant in _CONSONANTS for vowel in _
 
 def made_up_name(number: int) -> str:
     """Three syllables, another for each number below a million; neighbours begin differently, as names do."""
-    place = number * 619_063 % 1_000_000
+    place = number * 618_033 % 1_000_000
     return _SYLLABLES[place // 10_000] + _SYLLABLES[place // 100 % 100] + _SYLLABLES[place % 100]
 
 
@@ -32,12 +32,13 @@ class DiscoveryKind(Kind[Discovery]):
 
     default_population = "zipf:1,1000"
     answers_are_called = "texts"
-    shape_axes: ClassVar[Mapping[str, float]] = {"length": 18.0, "bits": 128.0, "groups": 16.0}
+    shape_axes: ClassVar[Mapping[str, float]] = {"bits": 128.0, "cohorts": 16.0}
 
     @classmethod
     def example(cls, axes: Mapping[str, int]) -> Discovery:
+        """As long as made-up names are. The cohorts are those of each level."""
         return Discovery(
-            discover=True, alphabet="host", max_length=axes["length"], num_bits=axes["bits"], num_groups=axes["groups"]
+            discover=True, alphabet="host", max_length=6, num_bits=axes["bits"], num_groups=axes["cohorts"]
         )
 
     def population(self, name: str, numbers: list[float], text: str) -> Population:
