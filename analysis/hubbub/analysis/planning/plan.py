@@ -74,7 +74,7 @@ class Plan:
             yield f"values are the candidates of a string metric: of a {self.shape.kind} every row is tested"
         if self.strings < 0:
             yield f"strings must be at least 0, got {self.strings}"
-        yield from kind_of(self.shape.kind).plan_problems(self.shape, self.strings)
+        yield from kind_of(self.shape.form).plan_problems(self.shape, self.strings)
 
     @property
     def noise(self) -> Noise:
@@ -87,7 +87,7 @@ class Plan:
     def std_error(self, share: float | None = None) -> float:
         """The predicted standard error of the estimate of an answer with this share."""
         held = self.share if share is None else share
-        kind = kind_of(self.shape.kind)
+        kind = kind_of(self.shape.form)
         of_row = kind.row_variance or kind.unit_variance
         return sqrt(of_row(self.shape, self.noise, held, self.strings) / self.reports)
 
@@ -95,12 +95,12 @@ class Plan:
     def rule(self) -> Rule:
         """By which `decode` will detect it."""
         candidates = max(1, self.strings) if self.values is None else self.values
-        return Rule(kind_of(self.shape.kind).tested(self.shape, candidates), self.alpha, self.goal.sides)
+        return Rule(kind_of(self.shape.form).tested(self.shape, candidates), self.alpha, self.goal.sides)
 
     @property
     def line(self) -> float:
         """The estimate from which an answer counts as seen."""
-        asked = kind_of(self.shape.kind).asked
+        asked = kind_of(self.shape.form).asked
         if asked is None:
             return self.rule.deviations * self.std_error(self.goal.none)
         reports, p_star = self.reports * asked(self.shape), float(self.noise.p_star)
@@ -109,7 +109,7 @@ class Plan:
     @property
     def goal(self) -> Goal:
         """What is looked for."""
-        return kind_of(self.shape.kind).goal
+        return kind_of(self.shape.form).goal
 
 
 @lru_cache(maxsize=256)  # exact, so slow; a search asks for the same one again and again
@@ -119,7 +119,7 @@ def _best_noise(shape: Shape, epsilon_one_report: Fraction, epsilon_permanent: F
 
 def unit_variance(shape: Shape, noise: Noise, share: float, strings: int = 0) -> float:
     """n times the variance of the estimated share of an answer that this share of n installs holds."""
-    return kind_of(shape.kind).unit_variance(shape, noise, share, strings)
+    return kind_of(shape.form).unit_variance(shape, noise, share, strings)
 
 
 # --- the four unknowns --------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def answer_words(plan: Plan, unknown: str, answer: float, slots: Slots | None) -
     )
     told = "one report in the life of an install" if plan.once else f"all reports of one answer: epsilon {permanent}"
     lines.append(f"Noise: {channel_in_words(plan.noise)}; {told}.")
-    lines += kind_of(plan.shape.kind).plan_remarks(_sketch(plan))
+    lines += kind_of(plan.shape.form).plan_remarks(_sketch(plan))
     if slots is not None:
         lines += _slot_words(slots, plan)
     return lines
@@ -119,7 +119,7 @@ def table_words(plan: Plan, found: Mapping[tuple[float, Fraction], float]) -> li
 def toml_of(plan: Plan, slots: Slots | None) -> str:
     """The planned metric, to be put into a metrics.toml."""
     most = plan.shape.most_slots
-    usual = kind_of(plan.shape.kind).slots(plan.shape)
+    usual = kind_of(plan.shape.form).slots(plan.shape)
     slots_wanted = [] if plan.once else [f"max_values = {min(most, slots.max_values) if slots else usual}"]
     return "\n".join(
         [
@@ -132,6 +132,6 @@ def toml_of(plan: Plan, slots: Slots | None) -> str:
             f"epsilon_one_report = {float(plan.epsilon_one_report):g}",
             f"epsilon_permanent = {float(plan.epsilon_permanent):g}",
             *slots_wanted,
-            kind_of(plan.shape.kind).toml(plan.shape),
+            kind_of(plan.shape.form).toml(plan.shape),
         ]
     )
