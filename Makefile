@@ -7,7 +7,8 @@ WORKERS ?= auto
 PYTEST_OPTIONS ?=
 
 BIN := $(VENV)/bin
-unexport PYTHONPATH PYTHONHOME
+# Not another Python's modules; and what was compiled once is kept: hundreds of processes import the same.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 define HELP
 make test      all quick checks of every claim, as a change must pass them (some minutes)

@@ -22,12 +22,14 @@ from hypothesis import settings
 
 from tests import forked
 from tests.leftovers import Leftovers
+from tests.minutes import Minutes
 
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".proof"
 SOURCES = ("pyproject.toml", "client", "collector", "analysis", "simulations", "tests")
 FIGURE = "figure"
 LONG_FILES = [
+    "torture/test_shared_faults",
     "quality/test_tools",
     "docs/test_pages",
     "simulations/audit/test_audit",
@@ -96,6 +98,7 @@ def postgres(postgres_template: Path) -> Iterator[Any]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--resume", action="store_true", help="leave out proofs that passed on this exact source tree")
+    parser.addoption("--minutes", action="store_true", help="say in the end where the processor's time went")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -121,6 +124,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Leftovers(config), "hubbub-leftovers")
+    if config.option.minutes:
+        config.pluginmanager.register(Minutes(config), "hubbub-minutes")
     is_worker = hasattr(config, "workerinput")
     if "proof" in config.option.markexpr and not is_worker:
         config.pluginmanager.register(_Record(config), "hubbub-proof-record")

@@ -96,7 +96,8 @@ def test_parts_are_samples_of_their_own_that_add_up(made, folder, parts):
     assert max(sizes) - min(sizes) <= 2 * len(EPOCHS), "rows are dealt out evenly in each file"
 
 
-def test_processes_and_a_cluster_that_loses_a_worker_count_the_same(made, folder, tmp_path):
+def test_processes_of_which_one_is_killed_count_the_same(made, folder, tmp_path):
+    """A cluster goes through the same door, which test_engines.py and test_long_lists.py open with one."""
     here = recount([folder], engine_from("local:1"), parts=3)
     told: list[float] = []
     local = engine_from("local:2")
@@ -107,13 +108,19 @@ def test_processes_and_a_cluster_that_loses_a_worker_count_the_same(made, folder
         local.close()
     assert (tmp_path / "killed").exists()
     assert told == [n / len(report_files([folder])) for n in range(1, 1 + len(report_files([folder])))]
+
+
+@pytest.mark.proof
+def test_a_cluster_that_loses_a_worker_counts_the_same(made, folder, tmp_path, figure):
+    here = recount([folder], engine_from("local:1"), parts=3)
     with dask(tmp_path, workers=2) as address:
         cluster = engine_from(address)
         try:
-            assert recount([folder], Killing(cluster, tmp_path / "also", at=1), parts=3) == here
+            assert recount([folder], Killing(cluster, tmp_path / "killed", at=1), parts=3) == here
         finally:
             cluster.close()
-    assert (tmp_path / "also").exists()
+    assert (tmp_path / "killed").exists()
+    figure("recount on Dask, one of two workers killed", f"{len(report_files([folder]))} files, the same counts")
 
 
 @pytest.mark.proof

@@ -357,8 +357,15 @@ def test_peek_leaves_nothing_behind(toml: Path, tmp_path: Path) -> None:
         ),
         (["a_flag", "maybe"], "VALUE must be true or false, got 'maybe'"),
         (["a_mean", "long"], "VALUE must be a number, got 'long'"),
-        (["a_mean", "nan"], "VALUE must be a finite number, got NaN or an infinity"),
-        (["a_choice", "pink"], "VALUE must be one of the 3 declared choices, got an undeclared str"),
+        (
+            ["a_mean", "nan"],
+            "VALUE must be a finite number, got NaN or an infinity; it asks for a number from 0 to 30, for its average",
+        ),
+        (
+            ["a_choice", "pink"],
+            "VALUE must be one of the 3 declared choices, got an undeclared str; "
+            "it asks for one of 3 choices (red, green, blue)",
+        ),
         (["a_string", "x", "--cohort", "4"], "--cohort must be in [0, 3], got 4"),
     ],
 )

@@ -60,13 +60,14 @@ def test_without_the_fixture_nothing_is_checked_and_nothing_is_left():
 """
 
 
-@pytest.fixture
-def app(tmp_path: Path, server: AnsweringServer) -> Path:
+@pytest.fixture(params=["found by pytest", "named in conftest.py"])
+def app(tmp_path: Path, server: AnsweringServer, request: pytest.FixtureRequest) -> Path:
     directory = tmp_path / "app"
     directory.mkdir()
     (directory / "metrics.toml").write_text(source(metric("dark_theme"), metric("page", "string")))
     (directory / "app.py").write_text(APP.format(endpoint=server.url))
-    (directory / "conftest.py").write_text('pytest_plugins = ["hubbub.client.testing"]\n')
+    named = request.param == "named in conftest.py"
+    (directory / "conftest.py").write_text('pytest_plugins = ["hubbub.client.testing"]\n' if named else "")
     (directory / "test_app.py").write_text(TESTS)
     return directory
 
@@ -88,6 +89,8 @@ def test_an_app_can_assert_what_it_recorded_and_wrong_values_fail(app: Path) -> 
     assert "2 failed, 3 passed" in output, output
     assert "record('dark_theme', 'yes'): the value must be True or False, got str" in output
     assert re.search(r"record\('dark_thema'\): no such metric in org\.example\.editor", output)
+    assert re.search(r"^app.py:\d+: AssertionError$", output, re.MULTILINE), output
+    assert "hubbub/client/" not in output, "our own frames say nothing to an app's author"
 
 
 def test_nothing_is_sent_and_nothing_is_left_behind(app: Path, server: AnsweringServer) -> None:

@@ -73,7 +73,6 @@ class Project:
         (customs / "sitecustomize.py").write_text(BLOCKED.format(names=self.lacks))
         settings = {"PATH": self.path, "PYTHONPATH": str(customs), "PIP_NO_INDEX": "1"}
         settings["PIP_FIND_LINKS"] = self.wheels.as_uri()
-        settings["PIP_NO_COMPILE"] = "0"  # how pip spells yes for this option; compiling is most of an install
         done = subprocess.run(
             [sys.executable, "tools/environment.py", *options],
             cwd=self.root,
@@ -99,7 +98,10 @@ def project(tmp_path):
 
 
 def test_it_is_made_once_and_made_anew_when_half_made_or_out_of_date(project):
+    """Here by ensurepip, which brings a pip where this Python has none."""
+    project.lacks = {"pip"}
     assert "Making .venv" in project.make()
+    assert not list((project.root / ".venv").rglob("tiny*.pyc")), "compiled before anybody imports it"
     assert project.has_tiny()
     assert project.make() == ""
 
@@ -138,13 +140,17 @@ def test_a_folder_that_holds_something_else_is_left_alone(project):
 
 
 def test_what_is_installed_is_held_to_the_constraints_unless_the_newest_is_asked_for(project):
+    """Here without ensurepip: the pip at hand is used, and what it refuses leaves no stamp."""
     project.lacks = {"ensurepip"}
     pack_again("pip", project.wheels)
     (project.root / "constraints.txt").write_text("pip==0.1\n")
-    assert "Cannot install pip" in project.make(status=1)
+    said = project.make(status=1)
+    assert "Cannot install pip" in said
+    assert "hubbub: pip could not install the project into .venv: what it says above is the reason" in said
     assert not project.stamp.exists()
     project.make("--newest")
     assert project.has_tiny()
+    assert subprocess.run([project.python, "-m", "pip", "--version"], capture_output=True).returncode == 0
     assert project.make("--newest") == ""
 
     # One is not taken for the other, nor is what other constraints made.
@@ -159,14 +165,6 @@ def test_constraints_name_every_installed_package_by_its_version_and_nothing_els
     listed = subprocess.run([sys.executable, ROOT / "tools" / "constraints.py"], capture_output=True, text=True)
     assert listed.stdout.splitlines()[:2] == lines[:2]
     assert f"pytest=={pytest.__version__}" in listed.stdout.splitlines()
-
-
-def test_without_ensurepip_the_pip_at_hand_is_used(project):
-    project.lacks = {"ensurepip"}
-    pack_again("pip", project.wheels)
-    project.make()
-    assert project.has_tiny()
-    assert subprocess.run([project.python, "-m", "pip", "--version"], capture_output=True).returncode == 0
 
 
 def test_without_any_pip_of_its_own_that_of_another_python_is_used(project):
@@ -192,16 +190,6 @@ def test_with_no_way_left_one_sentence_names_the_package_to_install(project):
     assert not project.stamp.exists()
 
 
-def test_what_pip_refuses_leaves_no_stamp(project):
-    project.lacks = {"ensurepip"}
-    pack_again("pip", project.wheels)
-    (project.root / "backend.py").write_text("raise RuntimeError('a broken project')")
-    said = project.make(status=1)
-    assert "hubbub: pip could not install the project into .venv: what it says above is the reason" in said
-    assert "a broken project" in said
-    assert not project.stamp.exists()
-
-
 def test_an_older_python_is_told_in_one_sentence():
     """Which it can only be told if it can read the file: nothing in it is newer than Python 3.7."""
     script = ROOT / "tools" / "environment.py"
@@ -223,3 +211,17 @@ def test_make_alone_lists_every_target():
     listed = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True).stdout
     for target in targets:
         assert f"make {target} " in listed
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize("name", ["PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE"])
+def test_what_would_mislead_or_slow_down_every_python_is_not_handed_on(name, tmp_path):
+    (tmp_path / "ask.mk").write_text("ask:\n\t@env\n")
+    seen = subprocess.run(
+        ["make", "-s", "-C", str(ROOT), "-f", "Makefile", "-f", str(tmp_path / "ask.mk"), "ask"],
+        env={**os.environ, name: "1", "KNOWN": "1"},
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    assert "KNOWN=1" in seen
+    assert f"{name}=1" not in seen

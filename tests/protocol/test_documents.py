@@ -63,6 +63,10 @@ def test_every_key_of_every_kind_is_explained(kind: str) -> None:
     assert explained(f"{kind}:") == set(readers_of(shape_class(kind))[0])
 
 
+def test_every_key_of_a_string_that_is_discovered_is_explained() -> None:
+    assert explained("string with discover:") == set(readers_of(shape_class("string", ["discover"]))[0])
+
+
 def test_every_key_of_a_metric_is_explained() -> None:
     assert explained("Every metric") == {"kind", *reader._TERMS}
     assert explained("The noise") == set(reader._NOISE)

@@ -23,7 +23,7 @@ from hubbub.client.respond import carry_bit, carry_bits, carry_category, draw_bi
 from hubbub.protocol.channel import PRECISION, UNIT, UNITS, BitChannel, KaryChannel, Noise, Units
 from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.epsilon import exp_below, log_above
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, Set, String
+from hubbub.protocol.kinds import Choice, Discovery, Flag, Histogram, Mean, Range, Set, String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
 from hubbub.protocol.shape import Shape
@@ -61,6 +61,7 @@ SHAPES: dict[str, Shape] = {
     "string with 2 hashes that overlap": String(num_bits=3, num_hashes=2, num_cohorts=1),
     "string that fills its bits": String(num_bits=2, num_hashes=2, num_cohorts=1),
     "parity of a string": String(num_bits=1, num_hashes=1, num_cohorts=4),
+    "discovery": Discovery(discover=True, alphabet="host", max_length=2, step=1, num_bits=4, num_groups=2),
     "mean": Mean(low=F(0), high=F(30), absent=F(0)),
     "mean of 3 points": Mean(low=F(0), high=F(30), absent=F(0), points=3),
     "mean of 4 points": Mean(low=F(-1), high=F(30), absent=F(0), points=4),

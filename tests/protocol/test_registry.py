@@ -30,7 +30,7 @@ RAPPOR = {"epsilon_one_report": None, "epsilon_permanent": None, "prob_f": "0.5"
 @pytest.mark.parametrize("kind", SHAPES)
 def test_a_metric_of_each_kind_loads_with_its_terms(kind: str) -> None:
     metric = registry(kind)["it"]
-    assert metric.kind == kind
+    assert metric.shape.form == kind
     assert (metric.why, metric.owner, metric.expires, metric.every) == (
         "To learn",
         "us@example.org",
@@ -211,6 +211,13 @@ def test_a_file_that_is_not_utf_8_is_refused_in_words(tmp_path: Path) -> None:
     path.write_bytes(b'app = "\xff"')
     with pytest.raises(Invalid, match="must be UTF-8, got a wrong byte at 7"):
         Registry.load(path)
+
+
+def test_a_file_that_windows_marked_as_utf_8_is_read_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.toml"
+    source = EXAMPLE.read_bytes()
+    path.write_bytes(b"\xef\xbb\xbf" + source)
+    assert Registry.load(path).fingerprint == Registry.load(EXAMPLE).fingerprint
 
 
 def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.report import Report
@@ -31,6 +32,17 @@ lists_of_reports = st.lists(
 def flags(*bits: int, epoch: int = 1) -> Tally:
     metric = definition()
     return count(metric, [Report(metric, epoch, 0, bit) for bit in bits])
+
+
+def test_some_epochs_are_named_as_the_cadence_does_or_by_the_keys_of_epochs() -> None:
+    both = flags(1, 0, epoch=2960) + flags(1, epoch=2961)
+    (first, second), every = both.epochs, both.metric.every
+    assert list(both.only(second).epochs) == [2961]
+    assert both.only(*both.epochs) == both
+    assert both.only(epoch_text(every, first)) == both.only(first)
+    for missing in (7, epoch_text(every, 2959)):
+        with pytest.raises(Invalid, match=f"epoch {missing} of it must be one that was counted"):
+            both.only(missing)
 
 
 # --- counting and adding ------------------------------------------------------------------------------------------

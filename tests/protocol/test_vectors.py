@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hubbub.client.respond import RandomDraws, respond
-from hubbub.protocol import bloom, wire
+from hubbub.protocol import bloom, prefixes, wire
 from hubbub.protocol.encoding import ABSENT, WrongValue
 from hubbub.protocol.fields import read_fields, readers_of
 from hubbub.protocol.invalid import Invalid
@@ -93,7 +93,7 @@ def test_a_definition_has_the_noise_its_registry_asks_for(name: str) -> None:
     case = DEFINITIONS[name]
     wanted = case["definition"]
     problems: list[str] = []
-    cls = shape_class(wanted["kind"])
+    cls = shape_class(wanted["kind"], wanted["shape"])
     shape = cls(**read_fields(wanted["shape"], *readers_of(cls), problems))
     given = {key: Fraction(value) for key, value in case["noise"].items()}
     once = wanted["every"] == "once"
@@ -129,6 +129,14 @@ def test_a_text_hashes_to_the_positions_of_its_vector(case: Any) -> None:
     assert [f"{half:016x}" for half in digest] == case["h1_h2"]
     for row in case["positions"]:
         assert bloom.positions(digest, row["cohort"], row["num_bits"], row["num_hashes"]) == row["positions"]
+
+
+@pytest.mark.parametrize("case", vectors("prefixes"), ids=lambda case: f"{case['bytes'][:24]} {case['ends']}")
+def test_a_beginning_hashes_to_the_state_and_positions_of_its_vector(case: Any) -> None:
+    state = prefixes.state_of([*bytes.fromhex(case["bytes"]), *([prefixes.END] if case["ends"] else [])])
+    assert f"{state:016x}" == case["state"]
+    for row in case["positions"]:
+        assert prefixes.position(state, row["cohort"], row["num_bits"]) == row["position"]
 
 
 @pytest.mark.parametrize("name", sorted({case["metric"] for case in vectors("masks")}))

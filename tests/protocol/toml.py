@@ -27,6 +27,7 @@ SHAPES = {
     "flag": {},
     "choice": {"choices": '["a", "b", "c"]'},
     "string": {"num_bits": "64", "num_hashes": "1", "num_cohorts": "128"},
+    "discovery": {"kind": '"string"', "discover": "true", "alphabet": '"host"', "max_length": "18"},
     "mean": {"low": "0", "high": "30", "absent": "0"},
     "histogram": {"edges": "[0, 1, 10, 100]", "buckets_per_report": "2"},
     "range": {"low": "0", "high": "60", "num_leaves": "256", "branching": "4"},

@@ -50,7 +50,7 @@ class Checkout:
         self.root = root
         (root / "tests").mkdir()
         (root / "pyproject.toml").write_text(PYPROJECT)
-        for name in ("conftest.py", "forked.py", "leftovers.py"):
+        for name in ("conftest.py", "forked.py", "leftovers.py", "minutes.py"):
             shutil.copy(TESTS / name, root / "tests")
         (root / "tests" / "test_it.py").write_text(CHECKS)
 
@@ -80,7 +80,7 @@ def test_a_plain_run_leaves_proofs_out(checkout):
     assert not (checkout.root / ".proof").exists()
 
 
-@pytest.mark.parametrize("workers", [[], ["-p", "xdist", "-n", "2"]], ids=["alone", "by workers"])
+@pytest.mark.parametrize("workers", [[], ["-p", "xdist", "-n", "1"]], ids=["alone", "by workers"])
 def test_a_resumed_run_runs_only_what_has_not_passed_and_tells_every_figure(checkout, workers):
     status, output, ran = checkout.pytest("-m", "proof", "--resume", *workers)
     assert (status, ran) == (1, ["doubtful 1", "doubtful 2", "long"])

@@ -17,6 +17,15 @@ BUCKETS = {"edges": ["-5", "0", "1/2", "10", "100"], "buckets_per_report": 2, "u
 NUMBERS = {"low": "0", "high": "30", "unit": "s"}
 ITEMS = ["export", "macros", "vim_keys", "spell", "\u00e9"]
 STRING = {"num_bits": 64, "num_hashes": 1, "num_cohorts": 128}
+DISCOVERY = {
+    "discover": True,
+    "alphabet": "host",
+    "max_length": 5,
+    "lowercase": False,
+    "step": 2,
+    "num_bits": 16,
+    "num_groups": 2,
+}
 RELEASE = {"release": "2.1 \u00e9", "platform": "linux"}
 CASES = [
     ("flag", "flag", "week", {"absent": False}, EPSILONS),
@@ -40,6 +49,15 @@ CASES = [
     ("string_rappor", "string", "week", {**STRING, "num_bits": 128, "num_hashes": 2, "num_cohorts": 64}, RAPPOR),
     ("string_parity", "string", "day", {**STRING, "num_bits": 1}, EPSILONS),
     ("string_many_cohorts", "string", "day", {"num_bits": 9, "num_hashes": 3, "num_cohorts": 512}, OTHER_EPSILONS),
+    ("discovery", "string", "week", DISCOVERY, CLEARER_EPSILONS),
+    (
+        "discovery_of_bytes",
+        "string",
+        "month",
+        {**DISCOVERY, "alphabet": "bytes", "max_length": 7, "lowercase": True, "step": 1, "num_groups": 3},
+        EPSILONS,
+    ),
+    ("discovery_of_ascii", "string", "once", {**DISCOVERY, "alphabet": "ascii", "num_bits": 300}, RAPPOR),
     ("mean", "mean", "day", {**NUMBERS, "absent": "0"}, EPSILONS),
     ("mean_of_thirds", "mean", "day", {"low": "-1/3", "high": "7/5", "absent": "2/3", "unit": ""}, OTHER_EPSILONS),
     ("mean_of_three_points", "mean", "week", {**NUMBERS, "absent": "0", "points": 3}, CLEARER_EPSILONS),
@@ -78,6 +96,8 @@ TEXTS = [
     *("", "a", "example.org", "https://example.org/", "0123456789abcde", "0123456789abcdef", "0123456789abcdefg"),
     *("\u00e9", "e\u0301", "\u65e5\u672c\u8a9e", "\U0001f600", "\ufb01", "line\nbreak", "zero\u0000byte", "x" * 300),
 ]
+BEGINNINGS = [b"", b"a", b"ab", b"ba", b"example.org", "\u00e9".encode(), bytes(range(0x20, 0x7F))]
+PLACES = [(16, 0), (128, 1), (300, 159), (65536, 65535)]
 FILTERS = [
     (64, 1, 0),
     (64, 1, 1),
@@ -104,6 +124,10 @@ VALUES = {
     "string_two_hashes": [{"text": "example.org"}, {"text": ""}, None],
     "string_parity": [{"text": text} for text in TEXTS[:6]] + [None],
     "string_many_cohorts": [{"text": "example.org"}],
+    # Shorter than a level asks for, just as long, as long as any text, longer; and texts that normalising makes equal.
+    "discovery": [{"text": text} for text in ("", "a", "ab", "abc", "abcd", "abcde", "abcdef", "+-._0")] + [None],
+    "discovery_of_bytes": [{"text": text} for text in ("ABC", "abc", *TEXTS[7:10], "\U0001f600", "\u00c9")] + [None],
+    "discovery_of_ascii": [{"text": text} for text in ("A b~", "A b~!")],
     "mean": [{"number": n} for n in ("0", "30", "15", "29999/1000", "1/1000000", "-1", "31")] + [None],
     "mean_of_thirds": [{"number": n} for n in ("-1/3", "0", "8/15", "7/5")] + [None],
     "mean_of_three_points": [{"number": n} for n in ("0", "30", "15", "37/2", "29999/1000", "-1", "31")] + [None],

@@ -170,6 +170,14 @@ BAD_POINTS = {
 }
 
 
+def no_definitions(redefined):
+    redefined("an unknown kind", lambda metric: metric.update(kind="total"))
+    redefined("a name with capitals", lambda metric: metric.update(name="Histogram"))
+    redefined("a cadence that is none", lambda metric: metric.update(every="hour"))
+    for key, value in (("discover", False), ("alphabet", "latin"), ("num_cohorts", 16)):
+        redefined(f"a discovery with {key} {value}", lambda m, x=(key, value): m["shape"].update([x]), "discovery")
+
+
 def bad_tallies():
     rows = []
 
@@ -193,9 +201,7 @@ def bad_tallies():
     edited("no metric", lambda top, _: top.pop("metric"))
     edited("a hash that is not its metric's", lambda top, _: top.update(metric_hash="00" * 16))
     edited("a metric changed after hashing", lambda top, _: top["metric"].update(every="day"))
-    redefined("an unknown kind", lambda metric: metric.update(kind="total"))
-    redefined("a name with capitals", lambda metric: metric.update(name="Histogram"))
-    redefined("a cadence that is none", lambda metric: metric.update(every="hour"))
+    no_definitions(redefined)
     for about, change in BAD_ACCUMULATIONS.items():
         redefined(about, change)
     redefined("a key too many in the metric", lambda metric: metric.update(why="because"))
@@ -246,6 +252,12 @@ BAD_VALUES = [
     ("string", {"number": "1"}),
     ("string", {"utf16": "d800"}),
     ("string", {"utf16": "0061dc00"}),
+    *(("discovery", {"text": text}) for text in ("A", "a b", "\u00e9", "a\n")),
+    ("discovery", {"number": "1"}),
+    ("discovery", {"utf16": "0061d800"}),
+    *(("discovery_of_bytes", {"text": text}) for text in ("a\u0000", "\u001b[2J", "\u0085", "\u007f")),
+    ("discovery_of_bytes", {"utf16": "d800"}),
+    *(("discovery_of_ascii", {"text": text}) for text in ("\t", "\u00e9")),
     *(("set", {"texts": texts}) for texts in (["Export"], ["export", ""], ["e\u0301"])),
     ("set", {"number": "1"}),
     *((name, {"text": "12"}) for name in ("mean", "histogram", "range")),

@@ -10,7 +10,20 @@ import json
 import sys
 from pathlib import Path
 
-from cases import BATCH_ID, BATCHES, CASES, DITHERS, FILTERS, METRICS, TEXTS, VALUES, reports_of, tallied
+from cases import (
+    BATCH_ID,
+    BATCHES,
+    BEGINNINGS,
+    CASES,
+    DITHERS,
+    FILTERS,
+    METRICS,
+    PLACES,
+    TEXTS,
+    VALUES,
+    reports_of,
+    tallied,
+)
 from defects import bad_json, bad_packed, bad_tallies, bad_values
 from histories import drawn_flags
 from wire import (
@@ -22,9 +35,11 @@ from wire import (
     murmur3_x64_128,
     num_cohorts,
     packed,
+    position_of,
     positions,
     random_bytes,
     random_size,
+    state_of,
     text_bytes,
     vector,
     width,
@@ -55,6 +70,17 @@ def hashes():
             {"num_bits": k, "num_hashes": h, "cohort": c, "positions": positions(text, k, h, c)} for k, h, c in FILTERS
         ]
         rows.append({"text": text, "utf8_of_nfc": text_bytes(text).hex(), "h1_h2": digest, "positions": found})
+    return rows
+
+
+def prefixes():
+    """Beginnings that go on, and that end."""
+    rows = []
+    for data in BEGINNINGS:
+        for ends in (False, True):
+            state = state_of([*data, *([256] if ends else [])])
+            found = [{"num_bits": k, "cohort": c, "position": position_of(state, c, k)} for k, c in PLACES]
+            rows.append({"bytes": data.hex(), "ends": ends, "state": f"{state:016x}", "positions": found})
     return rows
 
 
@@ -147,6 +173,7 @@ def tallies():
 FILES = {
     "definitions.json": definitions,
     "hash.json": hashes,
+    "prefixes.json": prefixes,
     "masks.json": masks,
     "responses.json": responses,
     "histories.json": histories,

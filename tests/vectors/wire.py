@@ -54,7 +54,11 @@ def fmix(k):
 
 
 def stream_word(h1, h2, w):
-    z = h1 + (w + 1) * (h2 | 1) & M64
+    return mix(h1 + (w + 1) * (h2 | 1))
+
+
+def mix(z):
+    z &= M64
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & M64
     z = (z ^ z >> 27) * 0x94D049BB133111EB & M64
     return z ^ z >> 31
@@ -73,6 +77,28 @@ def positions(text, num_bits, num_hashes, cohort):
         halves += [word >> 32, word & 0xFFFFFFFF]
     free = list(range(num_bits))
     return [free.pop(half * (num_bits - i) // 2**32) for i, half in enumerate(halves[:num_hashes])]
+
+
+def beginning(text, shape, cohort):
+    """What an install of this cohort is asked for: bytes, and 256 for the end."""
+    plain = unicodedata.normalize("NFC", text)
+    if shape["lowercase"]:
+        plain = "".join(chr(ord(c) + 32) if "A" <= c <= "Z" else c for c in plain)
+    data = plain.encode("utf-8")
+    reach = min((cohort // shape["num_groups"] + 1) * shape["step"], shape["max_length"])
+    ends = len(data) < reach or len(data) == reach == shape["max_length"]
+    return [*data[:reach], *([256] if ends else [])], len(data) > shape["max_length"]
+
+
+def state_of(symbols):
+    state = 0
+    for symbol in symbols:
+        state = mix(state + (symbol + 1) * 0xD1342543DE82EF95)
+    return state
+
+
+def position_of(state, cohort, num_bits):
+    return (mix(state + (cohort + 1) * 0x9E3779B97F4A7C15) >> 32) * num_bits // 2**32
 
 
 # --- section 9: the noise -----------------------------------------------------------------------------------------
@@ -105,7 +131,7 @@ def noise(kind, every, shape, given):
             return found, bits_channel(Fraction(1), Fraction(0))
     if (kind == "choice" and d < 3 * e_to(e1) + 2) or (kind == "mean" and d > 1):
         return kary_noise(d, e_to(e1), e_to(einf))
-    h = shape["num_hashes"] if kind == "string" and shape["num_bits"] > 1 else d if kind == "set" else 1
+    h = shape.get("num_hashes", 1) if kind == "string" and shape["num_bits"] > 1 else d if kind == "set" else 1
     a0 = up(1 / (1 + e_to(einf / h)))
     one_bit = (
         kind in ("flag", "mean", "set")
@@ -220,6 +246,8 @@ def levels(shape):
 
 
 def num_cohorts(kind, shape):
+    if kind == "string" and "discover" in shape:
+        return (-(-shape["max_length"] // shape["step"]) + 1) * shape["num_groups"]
     if kind == "string":
         return shape["num_cohorts"]
     if kind == "histogram":
@@ -265,6 +293,9 @@ def mask(metric, value, cohort, dither):
     if kind == "string":
         if absent:
             return 0, False
+        if "discover" in shape:
+            symbols, longer = beginning(value["text"], shape, cohort)
+            return 2 ** position_of(state_of(symbols), cohort, shape["num_bits"]), longer
         if shape["num_bits"] == 1:
             return positions(value["text"], 2, 1, cohort)[0], False
         return sum(2**i for i in positions(value["text"], shape["num_bits"], shape["num_hashes"], cohort)), False

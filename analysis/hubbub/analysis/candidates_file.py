@@ -23,6 +23,8 @@ def parse_candidates(content: bytes, name: str) -> list[str]:
         raise Invalid([f"{name}: must be UTF-8, got a wrong byte at {error.start}"]) from None
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     lines = [line for line in lines if line]
+    if not lines:
+        raise Invalid([f"{name}: at least one candidate is needed, got none"])
     if len(lines) > MOST_CANDIDATES:
         raise Invalid([f"{name}: at most {MOST_CANDIDATES:,} candidates, got {len(lines):,}"])
     return lines

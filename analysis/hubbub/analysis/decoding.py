@@ -21,24 +21,29 @@ from hubbub.analysis.kinds.string_lists import decode_lists as decode_string_lis
 from hubbub.analysis.options import DEFAULTS, QUANTILES, Options
 from hubbub.analysis.progress import NamedProgress
 from hubbub.analysis.result import Decoding
-from hubbub.protocol.invalid import require
+from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.tally import Tally, common_segment, undivided
 
 
 def decode(
-    tally: Tally | Sequence[Tally], candidates: Iterable[str] | None = None, options: Options = DEFAULTS
+    tally: Tally | Sequence[Tally],
+    candidates: Iterable[str] | None = None,
+    options: Options = DEFAULTS,
+    progress: NamedProgress = lambda share, what: None,
 ) -> Decoding:
     """Estimate every value of a metric.
 
     Several epochs of a tally are pooled. Several tallies must be of one metric, each definition once: segments are
     added up, and cells of different definitions stacked, each with its own noise. `candidates` are the strings to look
-    for, for `string` metrics. Raises `Invalid` for tallies that do not belong together.
+    for, for `string` metrics; one with `discover` needs none. `progress` is told the share of a search that is done,
+    and what is under way. Raises `Invalid` for tallies that do not belong together.
     """
     tallies = [tally] if isinstance(tally, Tally) else list(tally)
     require(_disagreements(tallies, candidates, options))
-    kind = kind_of(tallies[0].metric.kind)
+    kind = kind_of(tallies[0].metric.shape.form)
     with one_thread(), np.errstate(under="ignore"):
-        found = kind.decode([pool(one) for one in undivided(tallies)], list(candidates or ()), options)
+        pools, listed = [pool(one) for one in undivided(tallies)], list(candidates or ())
+        found = kind.search(pools, listed, options, progress) if kind.search else kind.decode(pools, listed, options)
     return replace(found, segment=common_segment(tallies))
 
 
@@ -58,6 +63,8 @@ def decode_lists(
     """
     tallies = [tally] if isinstance(tally, Tally) else list(tally)
     require(_disagreements(tallies, (), options))
+    if tallies[0].metric.shape.discovers:
+        raise Invalid([f"lists in a folder are for strings without discover; give {tallies[0].metric.name} a file"])
     paths = list_files(lists)
     with one_thread(), np.errstate(under="ignore"):
         found = decode_string_lists(
@@ -77,6 +84,8 @@ def _disagreements(tallies: Sequence[Tally], candidates: Iterable[str] | None, o
                 "tallies decoded together must be of one metric, "
                 f"got {first.name} ({first.kind}) and {other.metric.name} ({other.metric.kind})"
             )
+        elif other.metric.shape.form != first.shape.form:
+            yield f"tallies of {first.name} decoded together must all be with discover, or all without it"
         elif other.metric.every != first.every:
             yield f"tallies decoded together must have one cadence, got {first.every} and {other.metric.every}"
     hashes = [one.metric.metric_hash for one in tallies]
@@ -84,9 +93,9 @@ def _disagreements(tallies: Sequence[Tally], candidates: Iterable[str] | None, o
         yield f"each definition must come once; merge the tallies of {first.name} {repeated} first"
     if candidates is not None and not first.shape.open_list:
         yield f"candidates are for string metrics, {first.name} is a {first.kind}"
-    if (options.ranges or options.quantiles != QUANTILES) and not kind_of(first.kind).has_ranges:
+    if (options.ranges or options.quantiles != QUANTILES) and not kind_of(first.shape.form).has_ranges:
         yield f"ranges and quantiles are for range metrics, {first.name} is a {first.kind}"
-    if options.exclude_absent and not kind_of(first.kind).has_shares:
+    if options.exclude_absent and not kind_of(first.shape.form).has_shares:
         yield (
             f"exclude_absent is for shares: {first.name} is a {first.kind}, in which installs that recorded nothing "
             "count as the number declared for them, and no message says which did"

@@ -32,6 +32,7 @@ class Options:
     ranges: tuple[tuple[float, float], ...] = ()
     """Of a range metric: the [low, high) to give shares of, in place of evenly wide cells."""
     quantiles: tuple[float, ...] = QUANTILES  # of a range metric: the quantiles to give
+    beam: int = 300  # of strings that are discovered: how many beginnings a search keeps at each level
 
     def __post_init__(self) -> None:
         require(self._broken_rules())
@@ -45,6 +46,8 @@ class Options:
             yield f"correction must be one of {', '.join(CORRECTIONS)}, got {self.correction!r}"
         if not 0 <= self.fake_share < 1:
             yield f"fake_share must be at least 0 and below 1, got {self.fake_share}"
+        if not 10 <= self.beam <= 100_000:
+            yield f"beam must be in [10, 100000], got {self.beam}"
         for low, high in self.ranges:
             if not low < high:
                 yield f"a range's low end must be below its high end, got {low:g} and {high:g}"

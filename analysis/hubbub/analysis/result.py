@@ -44,6 +44,19 @@ _MOST_UNDETECTED = 10  # rows of long lists that are shown though they were not 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """How many texts begin so, found without a list: tested at its level, and corrected for all that were tried."""
+
+    text: str  # the beginning; a character that is cut within is left out
+    length: int  # bytes that its level asks for
+    estimate: float  # the share of installs whose text begins so
+    std_error: float  # its standard error
+    low: float  # interval given that it was detected
+    high: float  # its upper end
+    p_adjusted: float  # of the test that no text begins so
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostics:
     """What a careful reader checks before believing a table. A cohort that was tampered with or miscounted does not
     fit the others."""
@@ -92,7 +105,8 @@ class Decoding:
     high_selected: Array  # its upper end
     variance: Variance | None = None  # of each estimate, as a function of the true share; None where not known
     distribution: Distribution | None = None  # of a range: any share, the distribution function, quantiles
-    tested_besides: int = 0  # candidates of a long list that were tested, too, and have no row
+    tested_besides: int = 0  # candidates of a long list, or of a search, that were tested, too, and have no row
+    beginnings: tuple[Beginning, ...] = ()  # of texts that nobody listed, the shortest first
 
     def __len__(self) -> int:
         return len(self.values)

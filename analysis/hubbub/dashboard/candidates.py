@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from hubbub.analysis.candidates_file import parse_candidates
-from hubbub.protocol.invalid import Invalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,4 @@ CANDIDATES = web.AppKey("candidates", CandidateLists)
 def uploaded_list(content: bytes, file_name: str) -> CandidateList:
     """The list in an uploaded file. Raises `Invalid`, calling the file by its name."""
     texts = tuple(parse_candidates(content, file_name))
-    if not texts:
-        raise Invalid([f"{file_name}: at least one candidate is needed, got none"])
     return CandidateList(texts, f"from {file_name}, uploaded here", uploaded=True)

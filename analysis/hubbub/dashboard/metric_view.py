@@ -187,7 +187,7 @@ def _options(inputs: MetricInputs) -> OptionsView:
             Select("estimand", "Speak of", estimands, view.estimand),
             Select("correction", "Many values", corrections, view.correction),
         ),
-        has_shares=kind_of(inputs.snapshot.definitions(inputs.name)[-1].kind).has_shares,
+        has_shares=kind_of(inputs.snapshot.definitions(inputs.name)[-1].shape.form).has_shares,
         exclude_absent=view.exclude_absent,
         open=bool(view.query()),
     )

@@ -122,7 +122,7 @@ def _mask(metric: Metric, value: Any, cohort: int, dither: int) -> int:
     try:
         return metric.shape.encode(value, cohort, dither).mask
     except WrongValue as error:
-        raise Invalid([f"VALUE {error}"]) from None
+        raise Invalid([f"VALUE {error}; it asks for {metric.shape.question()}"]) from None
 
 
 def _value(metric: Metric, text: str) -> Any:

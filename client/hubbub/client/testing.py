@@ -1,8 +1,5 @@
 """For the tests of apps that embed the client: assert what was recorded, with no network and nothing left behind.
 
-    pytest_plugins = ["hubbub.client.testing"]  # in conftest.py
-
-
     def test_the_theme_is_recorded(hubbub_records):
         import app
 
@@ -10,28 +7,32 @@
         assert hubbub_records == [("dark_theme", True)]
 
 The fixture sees every `record` of every client, whatever its mode; values are checked against their metric, and a wrong
-one fails the test at the call.
+one fails the test at the call, shown in the app's own lines. pytest finds the fixture by itself (an entry point);
+with `PYTEST_DISABLE_PLUGIN_AUTOLOAD`, name it: `pytest_plugins = ["hubbub.client.testing"]`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hubbub.client import client as _client
-from hubbub.client.client import Client
-from hubbub.protocol.encoding import WrongValue
+if TYPE_CHECKING:  # whoever has hubbub installed loads this module with every run of pytest
+    from hubbub.client.client import Client
 
 
 @contextmanager
 def recording() -> Iterator[list[tuple[str, Any]]]:
     """Every (metric, value) recorded meanwhile, in order. A record that the registry refuses raises AssertionError."""
+    from hubbub.client import client as of_client
+    from hubbub.protocol.encoding import WrongValue
+
     records: list[tuple[str, Any]] = []
 
     def observe(client: Client, name: str, value: Any) -> None:
+        __tracebackhide__ = True
         assert name in client.registry.metrics, f"record({name!r}): no such metric in {client.registry.app}"
         try:
             client.registry[name].check(value)
@@ -39,11 +40,13 @@ def recording() -> Iterator[list[tuple[str, Any]]]:
             raise AssertionError(f"record({name!r}, {value!r}): the value {error}") from None
         records.append((name, value))
 
-    _client._observers.append(observe)
+    of_client._observers.append(observe)
+    vars(of_client)["__tracebackhide__"] = True  # what pytest asks each frame for: ours say nothing to an app's author
     try:
         yield records
     finally:
-        _client._observers.remove(observe)
+        of_client._observers.remove(observe)
+        vars(of_client).pop("__tracebackhide__", None)
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def positions(seed: Digest, cohort: int, num_bits: int, num_hashes: int) -> list
     first_word = cohort * words_per_cohort
     picked: list[int] = []
     for i in range(num_hashes):
-        word = _mix(start + (first_word + i // 2 + 1) * step & _M64)
+        word = mix(start + (first_word + i // 2 + 1) * step & _M64)
         half = word & 0xFFFF_FFFF if i % 2 else word >> 32
         position = half * (num_bits - i) >> 32
         for taken in sorted(picked):
@@ -56,7 +56,7 @@ def string_mask(text: str, cohort: int, num_bits: int, num_hashes: int) -> int:
     return mask
 
 
-def _mix(z: int) -> int:
+def mix(z: int) -> int:
     """SplitMix64's finaliser: every input bit moves every output bit."""
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _M64
     z = (z ^ z >> 27) * 0x94D049BB133111EB & _M64

@@ -102,7 +102,7 @@ def _what_differs(old: Metric, new: Metric) -> str:
     parts.append(("accumulate", new.accumulate, old.accumulate))
     if old.kind == new.kind:
         was, now = old.shape.plain_fields(), new.shape.plain_fields()
-        parts += [(key, now[key], was[key]) for key in now]
+        parts += [(key, now.get(key), was.get(key)) for key in (*now, *(key for key in was if key not in now))]
     forever = "epsilon_history" if old.hold is not None and new.hold is not None else "epsilon_permanent"
     parts += [
         ("epsilon_one_report", show(new.epsilon_one_report), show(old.epsilon_one_report)),

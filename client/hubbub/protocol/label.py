@@ -58,6 +58,7 @@ def _metric_facts(metric: Metric) -> dict[str, Any]:
     return {
         "kind": metric.kind,
         "answers": list(metric.shape.answers),
+        **({"discoverable": metric.shape.discoverable(metric.noise)} if metric.shape.discovers else {}),
         "every": metric.every,
         "accumulate": metric.accumulate,
         "why": metric.why,
@@ -146,6 +147,7 @@ def _metric_words(metric: Metric) -> list[str]:
     return [
         f"  {metric.name}: {metric.shape.question()}, {how_often(metric)}",
         *(_row("answers", ", ".join(answers) + ".") if answers else ()),
+        *(_row("found", found) if (found := metric.shape.discoverable(metric.noise)) else ()),
         *_row("why", metric.why.rstrip(".") + "."),
         *_row("who", f"{metric.owner}, until {metric.expires}."),
         *(_row("meanwhile", _meanwhile(metric)) if metric.accumulate != "first" else ()),

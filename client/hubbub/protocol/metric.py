@@ -205,7 +205,7 @@ class Definition(Value, kw_only=True):
         require(problems)
         if top["kind"] not in KINDS:
             raise Invalid([f"kind must be one of {', '.join(KINDS)}, got {top['kind']!r}"])
-        cls_of_shape = shape_class(top["kind"])
+        cls_of_shape = shape_class(top["kind"], top["shape"])
         shape = read_fields(top["shape"], *readers_of(cls_of_shape), problems)
         channels = [_channel_from_json(top[stage], problems) for stage in _STAGES if stage in top]
         require(problems)

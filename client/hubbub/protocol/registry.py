@@ -152,7 +152,7 @@ class Registry(Value, kw_only=True):
         """Read a metrics.toml. Raises `Invalid` with every problem of the file, and OSError if there is none."""
         try:
             with open(path, encoding="utf-8") as file:  # noqa: PTH123  # pathlib costs an app's start 3 ms
-                source = file.read()
+                source = file.read().removeprefix("\ufeff")  # as editors on Windows begin a file
         except UnicodeDecodeError as error:
             raise Invalid([f"{os.fspath(path)}: must be UTF-8, got a wrong byte at {error.start}"]) from None
         try:
@@ -252,7 +252,7 @@ def _stand_ins() -> dict[str, Any]:
 def _metric(name: str, keys: Mapping[str, Any]) -> Metric:
     problems: list[str] = []
     kind = _kind(keys.get("kind"), problems)
-    shape_readers, required = readers_of(shape_class(kind)) if kind else ({}, set())
+    shape_readers, required = readers_of(shape_class(kind, keys)) if kind else ({}, set())
     readers = {"kind": text, **shape_readers, **_TERMS, **_NOISE}
     # Without a kind nobody knows which further keys are right.
     table = {key: raw for key, raw in keys.items() if key != "kind" and (kind or key in readers)}
@@ -261,7 +261,7 @@ def _metric(name: str, keys: Mapping[str, Any]) -> Metric:
     values = read_fields(table, readers, required | _REQUIRED_TERMS, problems)
     parts = {"name": name, **_picked(values, _TERMS)}
     if kind and required <= set(values):
-        parts["shape"] = _suited(_built(shape_class(kind), _picked(values, shape_readers), problems), values)
+        parts["shape"] = _suited(_built(shape_class(kind, keys), _picked(values, shape_readers), problems), values)
         if parts["shape"] is not None:
             parts.setdefault("accumulate", parts["shape"].accumulations[0])
     if set(table) & set(_NOISE) <= set(values):

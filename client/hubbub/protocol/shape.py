@@ -43,6 +43,9 @@ class Shape(Value, kw_only=True):
     open_list: ClassVar[bool] = False
     """Whether its answers are not declared, so that decoding needs candidates."""
 
+    discovers: ClassVar[bool] = False
+    """Whether answers of an open list can be found without candidates."""
+
     equal_widths: ClassVar[bool] = True
     """Whether the reports of all cohorts have the same number of bits."""
 
@@ -60,6 +63,11 @@ class Shape(Value, kw_only=True):
 
     gathered_in_words: ClassVar[str] = ""
     """What several records of one epoch make together, where the kind alone decides it."""
+
+    @cached_property
+    def form(self) -> str:
+        """By what name analysis and simulations know it: its kind, unless a key makes it another question."""
+        return self.kind
 
     @cached_property
     def num_cohorts(self) -> int:
@@ -161,6 +169,10 @@ class Shape(Value, kw_only=True):
             else f"{widths[0]} to {widths[-1]} bits"
         )
         return f"{bits}. A bit that should be 1 is sent as 1 in {q} of 100 messages; one that should be 0, in {p}."
+
+    def discoverable(self, noise: Noise) -> str:
+        """What a person should know whose answer is in no list and yet can be found; nothing for all others."""
+        return ""
 
     def best_noise(self, epsilon_one_report: Fraction, epsilon_permanent: Fraction, once: bool = False) -> Noise:
         """The least noise that keeps both epsilons. `once`: of an answer that is only ever told once."""

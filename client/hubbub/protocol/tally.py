@@ -57,10 +57,10 @@ class Tally(Value):
         """All reports, over all epochs and cohorts."""
         return sum(sum(counts.num_reports) for counts in self.epochs.values())
 
-    def only(self, *periods: str) -> Tally:
-        """These epochs alone, named as the metric's cadence does: `tally.only("2026-W46")`. Raises `Invalid` for one
-        that was not counted."""
-        wanted = [parse_epoch(self.metric.every, period) for period in periods]
+    def only(self, *periods: str | int) -> Tally:
+        """These epochs alone, named as the metric's cadence does or by their numbers, the keys of `epochs`:
+        `tally.only("2026-W46")`, `tally.only(2966)`. Raises `Invalid` for one that was not counted."""
+        wanted = [parse_epoch(self.metric.every, p) if isinstance(p, str) else p for p in periods]
         require(
             f"epoch {period} of {self.metric.name} must be one that was counted"
             for period, epoch in zip(periods, wanted, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from argparse import ArgumentParser
 from fractions import Fraction
 
@@ -14,6 +15,7 @@ import pytest
 from hubbub.analysis.commands.decode import add_decode, run_decode
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Choice, Flag, Range, String
+from tests.analysis.discoveries import SMALL, Crowd, asked
 from tests.analysis.test_rappor import write_files
 from tests.analysis.worlds import Strings, define, tally_of
 
@@ -147,6 +149,7 @@ def test_files_of_google_rappor(tmp_path, capsys):
 def test_mistakes_are_refused_in_words(world):
     flag, page = world / "flag2960.json", world / "page.json"
     (world / "latin.txt").write_bytes(b"caf\xe9\n")
+    (world / "empty.txt").write_text("\n")
     (world / "broken.json").write_text("{}")
     for arguments, words in (
         ([], "give at least one TALLY, or --rappor PARAMS COUNTS MAP"),
@@ -154,6 +157,7 @@ def test_mistakes_are_refused_in_words(world):
         ([flag, "--candidates", world / "pages.txt"], "none of the tallies is of a string metric"),
         ([page, "--candidates", "nothing=pages.txt"], "no tally of a metric 'nothing' was given"),
         ([page, "--candidates", world / "latin.txt"], "must be UTF-8, got a wrong byte at 3"),
+        ([page, "--candidates", world / "empty.txt"], "empty.txt: at least one candidate is needed, got none"),
         ([world / "broken.json"], "broken.json: not a tally: format must be 'hubbub.tally', got None"),
         ([flag, "--format", "parquet"], "--format parquet needs --out FILE"),
         ([flag, page, "--format", "rappor"], "--format rappor writes one metric, got 2"),
@@ -270,3 +274,21 @@ def test_a_chart_of_installs_has_one_cadence(tmp_path):
         (tmp_path / f"{every}.json").write_text(tally_of(metric, [70, 30], np.random.default_rng(1)).to_json())
     with pytest.raises(Invalid, match="a chart of installs needs tallies of one cadence, got day, week"):
         decode(tmp_path, "--installs", "--chart", tmp_path / "installs.svg")
+
+
+def test_texts_are_discovered_without_candidates_and_the_search_says_what_it_took(tmp_path, capsys):
+    tally, _ = Crowd(asked(SMALL, 4), ["ab", "q1"]).draw(5_000, seed=1)
+    (tmp_path / "plugin.json").write_text(tally.to_json())
+    assert decode(tmp_path / "plugin.json", "--beam", "10") == 0
+    out, err = capsys.readouterr()
+    assert [line.split()[0] for line in out.splitlines()[3:5]] == ["ab", "q1"]
+    assert re.fullmatch(r"plugin: searched in \d+\.\d s of CPU time, with at most \d+ MB\n", err)
+
+
+def test_a_folder_of_lists_is_not_for_strings_that_are_discovered(tmp_path):
+    tally, _ = Crowd(asked(SMALL, 4), ["ab", "q1"]).draw(5_000, seed=1)
+    (tmp_path / "plugin.json").write_text(tally.to_json())
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists" / "a.txt").write_text("ab\n")
+    with pytest.raises(Invalid, match="lists in a folder are for strings without discover; give plugin a file"):
+        decode(tmp_path / "plugin.json", "--candidates", tmp_path / "lists")

@@ -81,7 +81,8 @@ def test_a_kind_from_elsewhere_is_decoded_planned_and_shown(toy):
 
 
 def test_every_kind_of_the_protocol_has_its_analysis():
-    assert set(KINDS) == set(protocol_kinds.KINDS)
+    forms = {protocol_kinds.shape_class(kind, [key]).__name__.lower() for kind, key in protocol_kinds.FORMS}
+    assert set(KINDS) == set(protocol_kinds.KINDS) | forms
     for name in KINDS:
         assert callable(kind_of(name).decode)
 

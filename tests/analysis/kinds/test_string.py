@@ -11,7 +11,7 @@ from hubbub.analysis import Options, compare, decode
 from hubbub.protocol.kinds import String
 from tests.analysis.worlds import Strings, define, tally_of
 
-POPULATIONS = 400
+QUICK, FULL = 200, 400
 WHOM = ("reporting", "population")
 STOCK = {
     hashes: Strings.of(define(String(num_bits=64, num_hashes=hashes, num_cohorts=4), "8", "12"), 3) for hashes in (1, 2)
@@ -20,44 +20,45 @@ PROBABILITY = np.array([0.4, 0.2, 0.1, 0.3])
 
 
 EVERY = [(hashes, estimand, exclude) for hashes in STOCK for estimand in WHOM for exclude in (False, True)]
-QUICK = [(1, "reporting", False), (1, "population", True), (2, "reporting", True), (2, "population", False)]
+COVERING = [(1, "reporting", False), (1, "population", True), (2, "reporting", True), (2, "population", False)]
 """Any two of the three settings are met in all ways."""
 
 
-@pytest.mark.parametrize(("num_hashes", "estimand", "exclude_absent"), QUICK)
+@pytest.mark.parametrize(("num_hashes", "estimand", "exclude_absent"), COVERING)
 def test_the_standard_error_of_a_string_is_that_of_samples(num_hashes, estimand, exclude_absent):
-    assert_errors_are_those_of_samples(num_hashes, estimand, exclude_absent)
+    """A variance that is off by a half is noticed here, one that is off by 36 % in the proof."""
+    assert_errors_are_those_of_samples(num_hashes, estimand, exclude_absent, QUICK)
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("num_hashes", "estimand", "exclude_absent"), [case for case in EVERY if case not in QUICK])
+@pytest.mark.parametrize(("num_hashes", "estimand", "exclude_absent"), EVERY)
 def test_the_standard_error_of_a_string_is_that_of_samples_in_every_setting(
     num_hashes, estimand, exclude_absent, figure
 ):
-    ratio = assert_errors_are_those_of_samples(num_hashes, estimand, exclude_absent)
+    ratio = assert_errors_are_those_of_samples(num_hashes, estimand, exclude_absent, FULL)
     figure(
         f"variance of samples over its estimate, {num_hashes} hashes, {estimand}, absent excluded: {exclude_absent}",
-        f"{ratio:.3f} of {POPULATIONS} populations",
+        f"{ratio:.3f} of {FULL} populations",
     )
 
 
-def assert_errors_are_those_of_samples(num_hashes, estimand, exclude_absent):
+def assert_errors_are_those_of_samples(num_hashes, estimand, exclude_absent, populations):
     """With little noise, so that who is in which cohort is most of what is not known. All strings that are held are
-    listed, and share no cell. A variance over 400 populations is known to a fraction sqrt(2 / 400), five of which are
-    one false alarm in two million."""
+    listed, and share no cell. A variance over n populations is known to a fraction sqrt(2 / n), five of which are one
+    false alarm in two million."""
     stock = STOCK[num_hashes]
     assert not any((a == b).any() for a, b in combinations(stock.where.T, 2))
     fixed = (PROBABILITY * 20_000).astype(int)
     rng = np.random.default_rng([num_hashes, len(estimand), exclude_absent])
     options = Options(estimand=estimand, exclude_absent=exclude_absent)
     estimates, variances = [], []
-    for _ in range(POPULATIONS):
+    for _ in range(populations):
         counts = fixed if estimand == "reporting" else rng.multinomial(20_000, PROBABILITY)
         found = decode(tally_of(stock.metric, counts, rng, stock.where), stock.texts.tolist(), options)
         estimates.append(found.estimate[0])
         variances.append(found.std_error[0] ** 2)
     ratio = np.var(estimates) / np.mean(variances)
-    assert ratio == pytest.approx(1, abs=5 * np.sqrt(2 / POPULATIONS))
+    assert ratio == pytest.approx(1, abs=5 * np.sqrt(2 / populations))
     return ratio
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from hubbub.protocol.encoding import ABSENT as SILENCE
 from hubbub.protocol.encoding import Encoded
+from hubbub.protocol.kinds import FORMS, Choice, Discovery, Flag, Histogram, Mean, Range, Set, String, shape_class
 from hubbub.protocol.kinds import KINDS as PROTOCOL_KINDS
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, Set, String
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.shape import Shape
 from hubbub.simulations.audit.pairs import far_pairs
@@ -34,6 +34,7 @@ SHAPES = [
     (String(num_bits=16, num_hashes=1, num_cohorts=4), TEXTS),
     (String(num_bits=6, num_hashes=3, num_cohorts=4), TEXTS),
     (String(num_bits=1, num_hashes=1, num_cohorts=8), TEXTS),
+    (Discovery(discover=True, alphabet="ascii", max_length=5, num_bits=7, num_groups=2), TEXTS),
     (Histogram(edges=EDGES, buckets_per_report=2), NUMBERS),
     (Range(low=Fraction(0), high=Fraction(4), num_leaves=16, branching=2), NUMBERS),
     (Set(items=tuple("abcd"), items_per_report=2), [frozenset(used) for used in ("", "a", "bd", "acd", "abcd")]),
@@ -42,14 +43,15 @@ SHAPES = [
 
 
 def test_every_kind_of_the_protocol_can_be_simulated() -> None:
-    assert list(KINDS) == list(PROTOCOL_KINDS)
+    forms = {shape_class(kind, [key]).__name__.lower() for kind, key in FORMS}
+    assert set(KINDS) == set(PROTOCOL_KINDS) | forms
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_shape_that_a_sweep_tries_is_of_its_kind(kind: str) -> None:
     found = kind_class(kind)
     axes = {name: int(default) for name, default in found.shape_axes.items()}
-    assert found.example(axes).kind == kind
+    assert found.example(axes).form == kind
 
 
 @pytest.mark.parametrize(("shape", "values"), SHAPES, ids=lambda x: getattr(x, "kind", ""))

@@ -12,8 +12,9 @@ from hubbub.analysis import progress
 from hubbub.analysis.alerts import LOOKS_A_YEAR, alert_levels, alerts
 from hubbub.analysis.candidates_file import paths_by_metric, read_candidates
 from hubbub.analysis.commands.installs import installs_text
+from hubbub.analysis.commands.search import add_search, decode_and_say
 from hubbub.analysis.comparison import Comparison, compare
-from hubbub.analysis.decoding import decode, decode_lists
+from hubbub.analysis.decoding import decode_lists
 from hubbub.analysis.engines.engine import FORMS, engine_from
 from hubbub.analysis.installs import active_installs
 from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, QUANTILES, Options
@@ -37,6 +38,7 @@ def add_decode(parser: ArgumentParser) -> None:
         "  hubbub decode dark_theme.json\n"
         "  hubbub decode homepage.json --candidates domains.txt --chart homepage.png\n"
         "  hubbub decode homepage.json --candidates domains/ --engine local\n"
+        "  hubbub decode plugin.json --beam 500\n"
         "  hubbub decode dark_theme.json --against released/dark_theme.json\n"
         "  hubbub decode dark_theme.json --against released/dark_theme.json --fail-on-change\n"
         "  hubbub decode dark_theme.json --by-epoch --chart over_time.png\n"
@@ -54,6 +56,7 @@ def add_decode(parser: ArgumentParser) -> None:
     )
     add_candidates(parser)
     _add_engine(parser)
+    add_search(parser)
     parser.add_argument(
         "--rappor", metavar=("PARAMS", "COUNTS", "MAP"), nargs=3, help="decode files of google/rappor instead"
     )
@@ -185,6 +188,7 @@ def run_decode(arguments: Namespace) -> int:
         fake_share=arguments.fake_share,
         ranges=tuple((low, high) for low, high in arguments.between or ()),
         quantiles=tuple(arguments.quantile or QUANTILES),
+        beam=arguments.beam,
     )
     arguments.format = arguments.format or _format_of(arguments.out)
     require(_contradictions(arguments))
@@ -299,7 +303,8 @@ def _decode_all(paths: Sequence[str], only: Sequence[str], arguments: Namespace,
                     found.append(decode_lists(some, long[name], options, engine, progress.show))
                     progress.clear()
                 else:
-                    found.append(decode(some, read[short[name]] if name in short else None, options))
+                    listed = read[short[name]] if name in short else None
+                    found.append(decode_and_say(name, some, listed, options))
     return found
 
 

@@ -18,7 +18,6 @@ from hubbub.analysis.planning.words import answer_words, table_words, toml_of
 from hubbub.analysis.render.text import short_number, short_percent
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.kinds import KINDS as SHAPES
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.shape import Shape
 
@@ -42,7 +41,12 @@ def add_plan(parser: ArgumentParser) -> None:
         "  hubbub plan metrics.toml --lifetime 30                                     share a budget out"
     )
     parser.add_argument("metrics", metavar="METRICS.TOML", nargs="?", help="plan the metrics of this registry")
-    parser.add_argument("--kind", choices=SHAPES, default="string", help="of the metric (default: string)")
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        default="string",
+        help="of the metric (default: string); discovery is a string with discover = true",
+    )
     parser.add_argument("--installs", type=float, help="that run the app")
     parser.add_argument("--share", type=_share, help="of installs that hold the answer to be seen: 0.01 or 1%%")
     parser.add_argument("--epsilon", type=Fraction, help="epsilon_one_report")

@@ -71,7 +71,7 @@ def _pick_some(num_bits: int, num_hashes: int, seeds: Words, picked: Positions) 
         for i in range(num_hashes):
             if i % 2 == 0:
                 state += step  # the stream's next word; it wraps at 2**64 as it should
-                word = _mix(state)
+                word = mix(state)
             half = word & _LOW if i % 2 else word >> _HALF
             position: Any = (half * np.uint64(num_bits - i) >> _HALF).astype(picked.dtype)
             for taken in np.sort(rows[:i], axis=0):
@@ -79,7 +79,7 @@ def _pick_some(num_bits: int, num_hashes: int, seeds: Words, picked: Positions) 
             rows[i] = position
 
 
-def _mix(state: Words) -> Words:
+def mix(state: Words) -> Words:
     """SplitMix64's finaliser."""
     z = (state ^ state >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)

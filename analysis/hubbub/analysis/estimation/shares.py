@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # its larger parts are loaded where they are asked for: half of a command's start
+from scipy.special import betainc  # scipy.stats has a binomial law, and takes as long to load as all else here
 
 from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.cells import Cohort, Pairs
@@ -235,8 +235,13 @@ def _p_values(
     answer = np.concatenate([row for _, row in observed])
     ones = sums(answer, np.concatenate([cohort.ones for cohort, _ in observed]), num_answers)
     reports = sums(answer, np.repeat([c.reports for c, _ in observed], [len(row) for _, row in observed]), num_answers)
-    p_value = np.asarray(scipy.stats.binom.sf(ones - 1, reports, observed[0][0].noise.p_star))
-    return np.asarray(np.where(reports > 0, p_value, np.nan))
+    return np.asarray(np.where(reports > 0, _so_many_or_more(ones, reports, observed[0][0].noise.p_star), np.nan))
+
+
+def _so_many_or_more(ones: Array, trials: Array, p: float) -> Array:
+    """The upper tail of the binomial law, which is the incomplete beta function."""
+    some = np.maximum(ones, 1)
+    return np.asarray(np.where(ones > 0, betainc(some, trials - some + 1, p), 1.0))
 
 
 def _largest_step(

@@ -13,17 +13,19 @@ from hubbub.analysis.kinds.kind import Kind
 KINDS = {
     "flag": "hubbub.analysis.kinds.flag:FLAG",
     "string": "hubbub.analysis.kinds.string:STRING",
+    "discovery": "hubbub.analysis.kinds.discovery:DISCOVERY",
     "choice": "hubbub.analysis.kinds.choice:CHOICE",
     "mean": "hubbub.analysis.kinds.mean:MEAN",
     "histogram": "hubbub.analysis.kinds.histogram:HISTOGRAM",
     "range": "hubbub.analysis.kinds.range:RANGE",
     "set": "hubbub.analysis.kinds.set:SET",
 }
-"""Where each kind is, by its name in metrics.toml. Loaded when it is first asked for."""
+"""Where each kind is, by the `form` of its shape: its name in metrics.toml, but for strings that are discovered.
+Loaded when it is first asked for."""
 
 
 def kind_of(name: str) -> Kind[Any]:
-    """What the kind of this name brings."""
+    """What the form of this name brings."""
     module, _, attribute = KINDS[name].partition(":")
     found: Kind[Any] = getattr(import_module(module), attribute)
     return found

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from hubbub.analysis.estimation.cells import PooledTally
 from hubbub.analysis.options import Options
+from hubbub.analysis.progress import NamedProgress
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.channel import Noise
 from hubbub.protocol.shape import Shape
@@ -86,6 +87,8 @@ class Kind(Generic[S]):
     plan_problems: Callable[[S, int], Iterable[str]] = lambda shape, strings: ()
     plan_remarks: Callable[[Sketch[S]], list[str]] = lambda sketch: []
     goal: Goal = Goal()
+    search: Callable[[Pools, Sequence[str], Options, NamedProgress], Decoding] | None = None
+    """In place of `decode` where that takes seconds: it is told whom to tell how far it is."""
     released: Callable[[Decoding], Sequence[int]] | None = None
     """The rows of a result that can be published, because their errors allow for noise on counts; None: none."""
     has_shares: bool = True

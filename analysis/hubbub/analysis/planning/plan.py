@@ -75,7 +75,7 @@ class Plan:
             yield f"values are the candidates of a string metric: of a {self.shape.kind} every row is tested"
         if self.strings < 0:
             yield f"strings must be at least 0, got {self.strings}"
-        yield from kind_of(self.shape.kind).plan_problems(self.shape, self.strings)
+        yield from kind_of(self.shape.form).plan_problems(self.shape, self.strings)
 
     @property
     def noise(self) -> Noise:
@@ -95,7 +95,7 @@ class Plan:
         """The predicted standard error of the estimate of an answer with this share. Where some of the installs are
         asked, they are a sample of all."""
         held = self.share if share is None else share
-        kind = kind_of(self.shape.kind)
+        kind = kind_of(self.shape.form)
         of_row = kind.row_variance or kind.unit_variance
         sampled = held * (1 - held) * (1 - 1 / self.hold) if self.goal.counts_holders else 0.0
         return sqrt((of_row(self.shape, self.noise, held, self.strings) + sampled) / self.reports)
@@ -104,12 +104,12 @@ class Plan:
     def rule(self) -> Rule:
         """By which `decode` will detect it."""
         candidates = max(1, self.strings) if self.values is None else self.values
-        return Rule(kind_of(self.shape.kind).tested(self.shape, candidates), self.alpha, self.goal.sides)
+        return Rule(kind_of(self.shape.form).tested(self.shape, candidates), self.alpha, self.goal.sides)
 
     @property
     def line(self) -> float:
         """The estimate from which an answer counts as seen."""
-        asked = kind_of(self.shape.kind).asked
+        asked = kind_of(self.shape.form).asked
         if asked is None:
             return self.rule.deviations * self.std_error(self.goal.none)
         reports, p_star = self.reports * asked(self.shape), float(self.noise.p_star)
@@ -118,7 +118,7 @@ class Plan:
     @property
     def goal(self) -> Goal:
         """What is looked for."""
-        return kind_of(self.shape.kind).goal
+        return kind_of(self.shape.form).goal
 
 
 @lru_cache(maxsize=256)  # exact, so slow; a search asks for the same one again and again
@@ -128,7 +128,7 @@ def _best_noise(shape: Shape, epsilon_one_report: Fraction, epsilon_permanent: F
 
 def unit_variance(shape: Shape, noise: Noise, share: float, strings: int = 0) -> float:
     """n times the variance of the estimated share of an answer that this share of n installs holds."""
-    return kind_of(shape.kind).unit_variance(shape, noise, share, strings)
+    return kind_of(shape.form).unit_variance(shape, noise, share, strings)
 
 
 # --- the four unknowns --------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def answer_words(plan: Plan, unknown: str, answer: float, slots: Slots | None) -
     lines.append(f"Noise: {channel_in_words(plan.noise)}; {_told(plan)}.")
     if plan.noise.history is not None:
         lines += history_words(plan, "epoch")
-    lines += kind_of(plan.shape.kind).plan_remarks(_sketch(plan))
+    lines += kind_of(plan.shape.form).plan_remarks(_sketch(plan))
     if slots is not None:
         lines += _slot_words(slots, plan)
     return lines
@@ -138,14 +138,14 @@ def toml_of(plan: Plan, slots: Slots | None) -> str:
             "expires = 2030-01-01",
             f'every = "{"once" if plan.once else "week"}"',
             *(_kept_toml(plan, slots) if plan.noise.history is None else history_toml(plan)),
-            kind_of(plan.shape.kind).toml(plan.shape),
+            kind_of(plan.shape.form).toml(plan.shape),
         ]
     )
 
 
 def _kept_toml(plan: Plan, slots: Slots | None) -> list[str]:
     most = plan.shape.most_slots
-    usual = kind_of(plan.shape.kind).slots(plan.shape)
+    usual = kind_of(plan.shape.form).slots(plan.shape)
     epsilons = [
         f"epsilon_one_report = {float(plan.epsilon_one_report):g}",
         f"epsilon_permanent = {float(plan.epsilon_permanent):g}",

@@ -175,7 +175,7 @@ def _problems(tallies: Sequence[Tally], candidates: Candidates, delta: float) ->
             problems.append(f"{name} must be published one definition at a time, got {times}")
     for tally in tallies:
         metric = tally.metric
-        if kind_of(metric.kind).released is None:
+        if kind_of(metric.shape.form).released is None:
             problems.append(f"{metric.name} is a {metric.kind}, whose errors do not yet allow for noise on counts")
         if metric.shape.open_list and not candidates.get(metric.name):
             problems.append(
@@ -222,7 +222,7 @@ def _figures(
     kept = {epoch: _enough(counts, noise) for epoch, counts in epochs.items()}
     if not any(sum(counts.num_reports) for counts in kept.values()):
         return []  # so few reports that there is nothing to divide by
-    kind = kind_of(metric.kind)
+    kind = kind_of(metric.shape.form)
     assert kind.released is not None
     with one_thread(), np.errstate(under="ignore"):
         found: Decoding = kind.decode([pool_counts(metric, kept, noise.variance)], candidates, options)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,7 @@ def _json_of(decoding: Decoding) -> dict[str, Any]:
             "attack_radius": found.attack_radius,
             "hidden_heavy_share": found.hidden_heavy_share,
         },
+        **({"beginnings": [asdict(found) for found in decoding.beginnings]} if decoding.beginnings else {}),
         "rows": [{"role": role, **row} for role, row in zip(decoding.roles, decoding.rows(), strict=True)],
     }
 

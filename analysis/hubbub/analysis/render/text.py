@@ -15,6 +15,7 @@ from hubbub.analysis.result import ANSWER, NUMBER, Decoding, epoch_span
 from hubbub.protocol.segments import in_words
 
 SHOWN = 50
+_SHOWN_BEGINNINGS = 20
 Show = Callable[[float], str]
 
 
@@ -24,8 +25,8 @@ def table(decoding: Decoding, most: int = SHOWN, style: Style = PLAIN) -> str:
     header, *lines = text_table(_header(decoding), [cells(decoding, i) for i in rows], left=(0, 5))
     untold = [not decoding.detected[i] and not np.isnan(decoding.p_adjusted[i]) for i in rows]
     lines = [style.faint(line) if faint else line for line, faint in zip(lines, untold, strict=True)]
-    lines = [style.bold(_title(decoding)), "", header, *lines, "", *_hidden(decoding, most), *remarks(decoding)]
-    return "\n".join(lines)
+    lines = [style.bold(_title(decoding)), "", header, *lines, "", *_hidden(decoding, most), *_beginnings(decoding)]
+    return "\n".join([*lines, *remarks(decoding)])
 
 
 def _title(decoding: Decoding) -> str:
@@ -69,6 +70,33 @@ def _hidden(decoding: Decoding, most: int) -> list[str]:
     hidden = len(decoding) - len(decoding.top_rows(most))
     are = "value is" if hidden == 1 else "values are"
     return [f"{hidden:,} more {are} not shown; --format csv has them all."] if hidden else []
+
+
+def _beginnings(decoding: Decoding) -> list[str]:
+    """Those of texts that no row has, and of them the longest: a shorter one says nothing more."""
+    found = [value for value, role in zip(decoding.values, decoding.roles, strict=True) if role == ANSWER]
+    found += [beginning.text for beginning in decoding.beginnings]
+    longest = [
+        beginning
+        for beginning in decoding.beginnings
+        if not any(text != beginning.text and text.startswith(beginning.text) for text in found)
+        and beginning.text not in decoding.values
+    ]
+    if not longest:
+        return []
+    shown = sorted(longest, key=lambda beginning: -beginning.estimate)[:_SHOWN_BEGINNINGS]
+    rows = [
+        [
+            f"{one.text}...",
+            percent(one.estimate),
+            f"{percent(one.low)} to {percent(one.high)}",
+            _count(one.estimate * decoding.installs),
+        ]
+        for one in shown
+    ]
+    head = ["beginning", "estimate", f"{100 * decoding.confidence:g} % interval", "installs"]
+    more = f"{len(longest) - len(shown)} more beginnings are not shown; --format json has them all."
+    return [*text_table(head, rows, left=(0,)), *([more] if len(longest) > len(shown) else []), ""]
 
 
 def remarks(decoding: Decoding) -> list[str]:

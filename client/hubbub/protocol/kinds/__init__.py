@@ -6,11 +6,13 @@ and `hubbub.simulations.kinds`. CONTRIBUTING.md walks through it.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hubbub.protocol.kinds.choice import Choice
+    from hubbub.protocol.kinds.discovery import Discovery
     from hubbub.protocol.kinds.flag import Flag
     from hubbub.protocol.kinds.histogram import Histogram
     from hubbub.protocol.kinds.mean import Mean
@@ -19,7 +21,19 @@ if TYPE_CHECKING:
     from hubbub.protocol.kinds.string import String
     from hubbub.protocol.shape import Shape
 
-__all__ = ["KINDS", "Choice", "Flag", "Histogram", "Mean", "Range", "Set", "String", "shape_class"]
+__all__ = [
+    "FORMS",
+    "KINDS",
+    "Choice",
+    "Discovery",
+    "Flag",
+    "Histogram",
+    "Mean",
+    "Range",
+    "Set",
+    "String",
+    "shape_class",
+]
 
 KINDS = {
     "flag": "hubbub.protocol.kinds.flag:Flag",
@@ -31,10 +45,14 @@ KINDS = {
     "set": "hubbub.protocol.kinds.set:Set",
 }
 
+FORMS = {("string", "discover"): "hubbub.protocol.kinds.discovery:Discovery"}
+"""A kind that one key makes another question altogether, with keys, cohorts and an encoding of its own."""
 
-def shape_class(kind: str) -> type[Shape]:
-    """The class of a kind's shapes. Raises KeyError for a kind that is not in the table."""
-    module, _, name = KINDS[kind].partition(":")
+
+def shape_class(kind: str, keys: Container[str] = ()) -> type[Shape]:
+    """The class of a kind's shapes, if these keys are given. Raises KeyError for a kind that is not in the table."""
+    places = (place for (one, key), place in FORMS.items() if one == kind and key in keys)
+    module, _, name = next(places, KINDS[kind]).partition(":")
     found: type[Shape] = getattr(import_module(module), name)
     return found
 
@@ -43,4 +61,7 @@ def __getattr__(name: str) -> type[Shape]:
     for kind, place in KINDS.items():
         if place.endswith(f":{name}"):
             return shape_class(kind)
+    for (kind, key), place in FORMS.items():
+        if place.endswith(f":{name}"):
+            return shape_class(kind, (key,))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

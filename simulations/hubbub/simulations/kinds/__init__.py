@@ -18,6 +18,7 @@ KINDS = {
     "flag": "hubbub.simulations.kinds.flag:FlagKind",
     "choice": "hubbub.simulations.kinds.choice:ChoiceKind",
     "string": "hubbub.simulations.kinds.string:StringKind",
+    "discovery": "hubbub.simulations.kinds.discovery:DiscoveryKind",
     "mean": "hubbub.simulations.kinds.mean:MeanKind",
     "histogram": "hubbub.simulations.kinds.histogram:HistogramKind",
     "range": "hubbub.simulations.kinds.range:RangeKind",
@@ -34,4 +35,4 @@ def kind_class(kind: str) -> type[Kind[Any]]:
 
 def kind_of(shape: Shape) -> Kind[Any]:
     """What simulations know of metrics of this shape."""
-    return kind_class(shape.kind)(shape)
+    return kind_class(shape.form)(shape)

@@ -130,6 +130,10 @@ class Kind(Generic[S]):
         """The truth of a row that is a number and not a share; NaN where there is none of this name."""
         return float("nan")
 
+    def present(self, rows: int, counts: Mapping[Any, int]) -> int:
+        """How many answers somebody holds, of which so many have a row: a result has a row for each that was listed."""
+        return rows
+
     # --- verdict --------------------------------------------------------------------------------------------------
 
     def headline_row(self, decoding: Decoding) -> int | None:

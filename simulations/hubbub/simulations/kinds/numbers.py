@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from scipy import stats
+from scipy.special import (
+    expm1,
+    ndtr,
+)  # not scipy.stats, for which every process of a fleet would wait a second
 
 from hubbub.analysis.arrays import Array
 from hubbub.protocol.invalid import Invalid, brief
@@ -28,23 +31,29 @@ def number_population(kind: str, edges: Array, unit: str, name: str, numbers: li
         case "normal":
             mean, sd = exactly(numbers or [low + 0.4 * (high - low), 0.15 * (high - low)], 2, "normal:MEAN,SD", text)
             _positive("SD", sd)
-            return on_grid(edges, stats.norm(mean, sd).cdf, f"normal, mean {mean:g}{unit}, deviation {sd:g}")
+            return on_grid(edges, lambda x: ndtr((x - mean) / sd), f"normal, mean {mean:g}{unit}, deviation {sd:g}")
         case "lognormal":
             median, spread = exactly(numbers, 2, "lognormal:MEDIAN,SPREAD", text)
             _positive("MEDIAN", median)
             _positive("SPREAD", spread)
             words = f"lognormal, median {median:g}{unit}, spread {spread:g}"
-            return on_grid(edges, stats.lognorm(spread, scale=median).cdf, words)
+            return on_grid(edges, lambda x: ndtr(_log(x / median) / spread), words)
         case "exponential":
             (mean,) = exactly(numbers, 1, "exponential:MEAN", text)
             _positive("MEAN", mean)
-            return on_grid(edges, stats.expon(scale=mean).cdf, f"exponential, mean {mean:g}{unit}")
+            return on_grid(edges, lambda x: -expm1(-np.maximum(x / mean, 0)), f"exponential, mean {mean:g}{unit}")
         case "uniform":
             first, last = exactly(numbers or [low, high], 2, "uniform:LOW,HIGH", text)
             _positive("HIGH - LOW", last - first)
-            return on_grid(edges, stats.uniform(first, last - first).cdf, f"uniform from {first:g} to {last:g}{unit}")
+            words = f"uniform from {first:g} to {last:g}{unit}"
+            return on_grid(edges, lambda x: np.clip((x - first) / (last - first), 0, 1), words)
     known = "normal, lognormal, exponential, uniform, csv, column"
     raise Invalid([f"the population of a {kind} must be one of {known}, got {brief(name)}"])
+
+
+def _log(x: Array) -> Array:
+    """Of what is not above 0: minus infinity."""
+    return np.log(x, out=np.full_like(x, -np.inf), where=x > 0)
 
 
 def on_grid(edges: Array, below: Below, words: str) -> Population:

@@ -154,7 +154,8 @@ def simulate_clients(
 def judge(setting: Setting, way: str, histories: Histories, tally: Tally, stale: float) -> SimulationResult:
     """Decode as an analyst would, and hold it against the truth."""
     metric = setting.metric
-    candidates = candidates_of(setting) if metric.shape.open_list else None
+    listed = metric.shape.open_list and (setting.candidates is not None or not metric.shape.discovers)
+    candidates = candidates_of(setting) if listed else None
     decoding = decode(tally, candidates)
     counts = histories.counts()
     truth = truth_of(decoding, metric, counts, max(len(decoding.epochs), 1))

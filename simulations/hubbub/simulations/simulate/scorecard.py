@@ -65,14 +65,15 @@ def score(metric: Metric, decoding: Decoding, truth: Truth, counts: Mapping[Any,
     judged = np.isfinite(truth) & np.isfinite(decoding.low) & np.array([value != "sum" for value in decoding.values])
     holds = judged & (decoding.low <= truth) & (truth <= decoding.high)
     error, theory = _errors(metric, decoding, truth, counts)
+    present = kind_of(metric.shape).present(int(there.sum()), counts)
     return Scorecard(
         metric=decoding.title,
         kind=metric.kind,
         reports=decoding.num_reports,
         epochs=len(decoding.epochs),
-        present=int(there.sum()),
+        present=present,
         found=int(found.sum()),
-        missed=int(there.sum() - found.sum()),
+        missed=present - int(found.sum()),
         false=int((answers & (truth == 0) & decoding.detected).sum()),
         smallest_seen=float(truth[found].min()) if found.any() else None,
         noise_floor=float(decoding.noise_floor) if np.isfinite(decoding.noise_floor) else None,

@@ -1,0 +1,135 @@
+"""The promises about strings nobody listed, at full size: 10,000 names of packages with Zipf's law, and no list."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from dataclasses import dataclass
+from functools import cache
+from time import process_time
+
+import pytest
+from scipy.stats import binom
+
+from hubbub.analysis import decode
+from tests.analysis.discoveries import NAMES_UP_TO_18, Crowd, asked, package_names
+from tests.chance import assert_binomial, binomial_bounds, power
+
+
+@dataclass(frozen=True)
+class Setting:
+    installs: int
+    epsilon: float
+    permanent: float
+    epochs: int = 1
+    absent: float = 0.0
+
+
+@dataclass
+class Found:
+    """Over several populations: texts found, populations with any false one, intervals of texts that were detected, and
+    of the most common one."""
+
+    populations: int = 0
+    texts: int = 0
+    false: int = 0
+    false_beginnings: int = 0
+    intervals: int = 0
+    covered: int = 0
+    heaviest_covered: int = 0
+
+    @property
+    def mean(self) -> float:
+        return self.texts / self.populations
+
+
+@cache
+def crowd(epsilon: float, permanent: float) -> Crowd:
+    return Crowd(asked(NAMES_UP_TO_18, epsilon, permanent), package_names())
+
+
+def score(setting: Setting, populations: int) -> Found:
+    people, found = crowd(setting.epsilon, setting.permanent), Found()
+    for seed in range(populations):
+        tally, truth = people.draw(setting.installs, seed, setting.epochs, setting.absent)
+        decoding = decode(tally)
+        rows = [i for i, role in enumerate(decoding.roles) if role == "answer"]
+        true = [i for i in rows if decoding.values[i] in truth]
+        found.populations += 1
+        found.texts += len(true)
+        found.false += len(true) < len(rows)
+        found.false_beginnings += any(
+            not any(text.startswith(beginning.text) for text in truth) for beginning in decoding.beginnings
+        )
+        for i in true:
+            share = truth[decoding.values[i]]
+            found.intervals += 1
+            found.covered += bool(decoding.low_selected[i] <= share <= decoding.high_selected[i])
+        top = decoding.find(people.texts[0])
+        share = truth[people.texts[0]]
+        found.heaviest_covered += top is not None and bool(decoding.low[top] <= share <= decoding.high[top])
+    return found
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    ("setting", "least"),
+    [(Setting(10**6, 2, 2), 7.5), (Setting(10**6, 4, 4), 19.0), (Setting(10**5, 4, 4), 6.0)],
+    ids=["1e6, epsilon 2", "1e6, epsilon 4", "1e5, epsilon 4"],
+)
+def test_so_many_texts_are_found(setting, least, figure):
+    found = score(setting, 100)
+    figure(f"discovery, {setting.installs:,} installs, epsilon {setting.epsilon}", f"{found.mean:.2f} texts of 10,000")
+    assert found.mean >= least
+
+
+@pytest.mark.proof
+def test_a_quarter_of_weeks_finds_twice_as_much_as_one(figure):
+    one, quarter = (score(Setting(10**6, 1, 3, epochs), 20).mean for epochs in (1, 13))
+    figure("discovery, a million installs, epsilons 1 and 3", f"{one:.2f} texts in a week, {quarter:.2f} in 13")
+    assert quarter >= 2 * one
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    "setting",
+    [
+        Setting(10**6, 2, 2),
+        Setting(10**6, 4, 4),
+        Setting(10**5, 4, 4),
+        Setting(3 * 10**5, 3, 3, absent=0.3),
+        Setting(10**6, 1, 3, epochs=4),
+    ],
+    ids=str,
+)
+def test_nothing_is_made_up_and_intervals_hold_the_truth(setting, figure):
+    """Search and test together, 150 populations: at most 5 % have a false text, and at most 5 % a false beginning;
+    95 % of intervals hold the truth given detection, and those of the most common text. Not refuted at 1e-6; a rule of
+    25 % false ones would be, and intervals that cover 80 %."""
+    populations = 150
+    found = score(setting, populations)
+    figure(
+        f"discovery, {setting}",
+        f"false in {found.false}, false beginnings in {found.false_beginnings} of {populations}; covered "
+        f"{found.covered} of {found.intervals}, heaviest {found.heaviest_covered} of {populations}",
+    )
+    most = binomial_bounds(populations, 0.05)[1]
+    assert found.false <= most
+    assert found.false_beginnings <= most
+    assert binom.sf(most, populations, 0.25) > 0.99
+    assert_binomial(found.covered, found.intervals, 0.95)
+    assert_binomial(found.heaviest_covered, populations, 0.95)
+    assert power(found.intervals, 0.95, 0.8) > 0.99
+    assert power(populations, 0.95, 0.75) > 0.99
+
+
+@pytest.mark.proof
+def test_a_search_of_18_letters_takes_5_seconds_and_500_mb_at_most(figure):
+    tally, _ = crowd(4, 4).draw(10**6, seed=1)
+    started = process_time()
+    decode(tally)
+    seconds = process_time() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1 << 20 if sys.platform == "darwin" else 1 << 10)
+    figure("search of 18 letters", f"{seconds:.1f} CPU s, {peak} MB of memory in all")
+    assert seconds <= 5
+    assert peak <= 500
