@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import Options, compare, decode, decode_lists, engine_from
-from hubbub.analysis.candidate_lists import list_files, pieces
+from hubbub.analysis.candidate_lists import is_long, list_files, pieces
 from hubbub.analysis.commands.decode import add_decode, run_decode
 from hubbub.analysis.estimation import shards, spread_screen
 from hubbub.analysis.estimation.hashing import digests, positions
@@ -281,3 +281,26 @@ def test_one_file_with_an_engine_is_a_list_of_one_file(world, alone, capsys):
     out = capsys.readouterr().out
     assert out == to_json([alone])
     assert len(json.loads(out)[0]["rows"]) < 40
+
+
+def test_a_file_that_is_too_long_for_memory_is_read_in_pieces(world, alone, monkeypatch, capsys):
+    """More lines than memory is used for: as with an engine. It was refused before."""
+    folder, _ = world
+    for place in ("candidate_lists", "candidates_file", "kinds.string_lists"):
+        monkeypatch.setattr(f"hubbub.analysis.{place}.MOST_CANDIDATES", TOTAL - 1)
+    command(folder / "tally.json", "--candidates", folder / "all.txt", "--json")
+    assert capsys.readouterr().out == to_json([alone])
+
+
+def test_what_a_list_is_says_whether_it_is_read_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr("hubbub.analysis.candidate_lists.MOST_CANDIDATES", 3)
+    for name, content, long in (
+        ("short.txt", "a\nb\nc\n", False),
+        ("few long lines.txt", "aaaa\nbbbb\ncccc\n", False),
+        ("long.txt", "a\nb\nc\nd\n", True),
+        ("short.parquet", "", True),
+    ):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        assert is_long(tmp_path / name) is long, name
+    assert is_long(tmp_path)
+    assert not is_long(tmp_path / "none.txt")

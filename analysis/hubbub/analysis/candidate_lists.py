@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hubbub.analysis.candidates_file import MOST_CANDIDATES
 from hubbub.analysis.optional import need
 from hubbub.protocol.invalid import Invalid
 
@@ -26,6 +27,18 @@ def list_files(path: str | Path) -> list[str]:
     if not found:
         raise Invalid([f"{path}: must hold lists of candidates, text or .parquet, got no file"])
     return [str(each) for each in found]
+
+
+def is_long(path: str | Path) -> bool:
+    """Whether a list is to be read in pieces: a folder, a Parquet file, or a text of more lines than memory is used
+    for."""
+    path = Path(path)
+    if path.is_dir() or path.suffix == ".parquet":
+        return True
+    if not path.exists() or path.stat().st_size <= 2 * MOST_CANDIDATES:  # a line has a character and its end
+        return False
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK), b"")) > MOST_CANDIDATES
 
 
 def pieces(path: str, size: int) -> Iterator[list[str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hubbub.analysis import progress
 from hubbub.analysis.alerts import LOOKS_A_YEAR, alert_levels, alerts
+from hubbub.analysis.candidate_lists import is_long
 from hubbub.analysis.candidates_file import paths_by_metric, read_candidates
 from hubbub.analysis.commands.installs import installs_text
 from hubbub.analysis.commands.search import add_search, decode_and_say
@@ -127,7 +128,8 @@ def _add_engine(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         help="who screens the candidates: " + FORMS + ". With it, or with a folder of lists (text or Parquet files), a "
-        "long list gives rows only of what was detected and of the largest others",
+        "Parquet file or a text of more than a million lines, a long list gives rows only of what was detected and of "
+        "the largest others",
     )
 
 
@@ -291,7 +293,7 @@ def _decode_all(paths: Sequence[str], only: Sequence[str], arguments: Namespace,
         by_name.setdefault(tally.metric.name, []).append(tally)
     open_metrics = [name for name, tallies in by_name.items() if tallies[0].metric.shape.open_list]
     lists = paths_by_metric(arguments.candidates, by_name, open_metrics)
-    long = {name: path for name, path in lists.items() if arguments.engine or Path(path).is_dir()}
+    long = {name: path for name, path in lists.items() if arguments.engine or is_long(path)}
     require(_contradictions_of_long_lists(arguments, long))
     short = {name: path for name, path in lists.items() if name not in long}
     read = {path: read_candidates(path) for path in dict.fromkeys(short.values())}
@@ -318,7 +320,8 @@ def _contradictions_of_long_lists(arguments: Namespace, long: Mapping[str, str])
     if arguments.engine and not long:
         yield f"--engine {arguments.engine}: it spreads lists of candidates, and no --candidates were given"
     if (arguments.against or arguments.against_only) and long:
-        yield "a comparison needs a row for each candidate, which a folder or --engine does not give: give a FILE"
+        what = "a folder, --engine, Parquet or more than a million lines"
+        yield f"a comparison needs a row for each candidate, which {what} do not give: give a shorter FILE"
 
 
 def each_epoch(tallies: Sequence[Tally]) -> list[list[Tally]]:
