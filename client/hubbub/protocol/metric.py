@@ -286,8 +286,9 @@ class Metric(Definition, kw_only=True):
 
     @property
     def keeps_by_bit(self) -> bool:
-        """Whether each bit of an answer has memos of its own. With one slot, the whole answer has one."""
-        return self.shape.kept_by_bit and self.max_values > 1
+        """Whether each bit of an answer has memos of its own. With one slot, the whole answer has one; with `hold`, none
+        is kept."""
+        return self.shape.kept_by_bit and self.noise.history is None and self.max_values > 1
 
     @property
     def epsilon_same_answer(self) -> Fraction:

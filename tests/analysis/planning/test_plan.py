@@ -14,7 +14,7 @@ from scipy import stats
 from hubbub.analysis.kinds.published_rappor import rappor_at
 from hubbub.analysis.kinds.string import string_shape
 from hubbub.analysis.kinds.variances import tree_gain
-from hubbub.analysis.planning.advice import slots_for, split_budget, stale_share
+from hubbub.analysis.planning.advice import slots_for, split_budget
 from hubbub.analysis.planning.plan import Plan, epsilon_for, installs_for, power_of, share_for, unit_variance
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Choice, Flag, Range, String
@@ -159,14 +159,6 @@ def test_slots_last_nineteen_installs_of_twenty() -> None:
     changes = rng.binomial(103, 0.05, size=20_000)
     assert (changes + 1 > slots.max_values).mean() < 0.055
     assert (changes + 1 > slots.max_values - 1).mean() > 0.055
-
-
-def test_a_held_answer_is_as_stale_as_foretold() -> None:
-    rng = np.random.default_rng(6)
-    rate, hold, installs = 0.1, 5, 40_000
-    changed = np.cumsum(rng.random((installs, hold - 1)) < rate, axis=1) > 0
-    stale = int(changed.sum())
-    assert stale / (installs * hold) == pytest.approx(stale_share(rate, hold), abs=5 * (0.25 / installs) ** 0.5)
 
 
 def test_a_budget_is_spent_and_never_exceeded() -> None:

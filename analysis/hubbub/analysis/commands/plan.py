@@ -18,6 +18,7 @@ from hubbub.analysis.planning.words import answer_words, table_words, toml_of
 from hubbub.analysis.render.text import short_number, short_percent
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.shape import Shape
 
@@ -303,14 +304,25 @@ def _share_out(arguments: Namespace) -> int:
         raise Invalid([f"--lifetime must be above 0 and at most 10000, got {float(arguments.lifetime):g}"])
     found = split_budget(registry, arguments.lifetime)
     if arguments.json:
-        rows = {name: {"epsilon_one_report": float(a), "epsilon_permanent": float(b)} for name, (a, b) in found.items()}
+        rows = {
+            name: {key: float(value) for key, value in _epsilon_keys(registry[name], *both).items()}
+            for name, both in found.items()
+        }
         print(json.dumps({"lifetime_epsilon": float(arguments.lifetime), "metrics": rows}, indent=2))
         return 0
     print(f"lifetime_epsilon = {float(arguments.lifetime):g}")
     for name, (one, permanent) in found.items():
-        print(f"\n[metrics.{name}]\nepsilon_one_report = {float(one):g}\nepsilon_permanent = {float(permanent):g}")
+        print(f"\n[metrics.{name}]")
+        for key, value in _epsilon_keys(registry[name], one, permanent).items():
+            print(f"{key} = {float(value):g}")
         print(f"max_values = {registry[name].max_values}")
     return 0
+
+
+def _epsilon_keys(metric: Metric, one: Fraction, permanent: Fraction) -> dict[str, Fraction]:
+    if metric.hold is not None:
+        return {"epsilon_history": permanent}
+    return {"epsilon_one_report": one, "epsilon_permanent": permanent}
 
 
 def _share(text: str) -> float:

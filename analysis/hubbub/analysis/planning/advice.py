@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, inf
+from math import inf
 
 import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 
@@ -29,22 +29,16 @@ def channel_in_words(noise: Noise) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """How many answers an install may need in its life. `stale` is the share of epochs answered with an old value."""
+    """How many answers an install may need in its life, if each different one is kept."""
 
     change_rate: float
     life: int
     max_values: int
-    hold: int
-    held_values: int
-    stale: float
 
 
-def slots_for(change_rate: float, life: int, most_stale: float = 0.1) -> Slots:
-    """For values that change with this probability in each epoch, over a life of so many epochs.
-
-    Without `hold`: so many slots that 19 of 20 installs never run out, if every change is to a value never had. With
-    it: the longest period for which at most `most_stale` of the epochs repeat an answer that has changed meanwhile.
-    """
+def slots_for(change_rate: float, life: int) -> Slots:
+    """For values that change with this probability in each epoch, over a life of so many epochs: so many slots that 19
+    of 20 installs never run out, if every change is to a value never had."""
     problems = []
     if not 0 <= change_rate <= 1:
         problems.append(f"change-rate must be in [0, 1], got {change_rate:g}")
@@ -53,15 +47,7 @@ def slots_for(change_rate: float, life: int, most_stale: float = 0.1) -> Slots:
     if problems:
         raise Invalid(problems)
     changes = int(scipy.stats.binom.ppf(0.95, life - 1, change_rate)) if life > 1 else 0
-    hold = 1
-    while hold < min(life, 1000) and stale_share(change_rate, hold + 1) <= most_stale:
-        hold += 1
-    return Slots(change_rate, life, changes + 1, hold, ceil(life / hold), stale_share(change_rate, hold))
-
-
-def stale_share(change_rate: float, hold: int) -> float:
-    """The average over a period of the chance that the value has changed since its first epoch."""
-    return 1 - sum((1 - change_rate) ** age for age in range(hold)) / hold
+    return Slots(change_rate, life, changes + 1)
 
 
 # --- budgets ------------------------------------------------------------------------------------------------------

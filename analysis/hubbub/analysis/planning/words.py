@@ -89,9 +89,7 @@ def _slot_words(slots: Slots, plan: Plan) -> list[str]:
         f"Values that change in {short_percent(slots.change_rate)} of epochs, over {slots.life} epochs: "
         f"max_values = {values} (lifetime epsilon {show(values * permanent)}, between histories "
         "that change together);",
-        f"or hold = {slots.hold} with max_values = {slots.held_values} (lifetime epsilon "
-        f"{show(slots.held_values * permanent)}, between any two histories, also about an answer that never changes; "
-        f"{short_percent(slots.stale)} of reports are stale).",
+        "or one epsilon for everything an install ever says, between any two histories: --history EPSILON plans that.",
     ]
 
 

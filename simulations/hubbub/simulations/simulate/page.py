@@ -14,6 +14,7 @@ from hubbub.analysis.render.text import percent
 from hubbub.analysis.result import NUMBER
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import plural
+from hubbub.protocol.label import how_often
 from hubbub.simulations.html_page import html_page
 from hubbub.simulations.kinds import kind_class
 from hubbub.simulations.simulate.charts import reads_a_number, series_chart, shown_rows, truth_chart
@@ -100,6 +101,8 @@ def _facts(setting: Setting) -> str:
     metric = setting.metric
     one, permanent = show(metric.epsilon_one_report), show(metric.epsilon_permanent)
     cadence = "once" if metric.every == "once" else f"every {metric.every}"
+    if metric.hold is not None:
+        cadence = how_often(metric)
     return (
         f"{metric.kind}, {cadence}; people: {setting.people.words}; {setting.behaviour.words()}. "
         f"One report tells at most epsilon {one}, all reports of one answer {permanent}; "

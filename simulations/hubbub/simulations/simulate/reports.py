@@ -25,6 +25,7 @@ from hubbub.simulations.kinds.kind import NOWHERE, Index
 from hubbub.simulations.people.histories import Histories
 from hubbub.simulations.people.masks import CohortMasks, masks_by_cohort, parts_kept
 from hubbub.simulations.simulate.exact import Sampled, tally_from
+from hubbub.simulations.simulate.history_tallies import history_counts
 from hubbub.simulations.simulate.slots import Answered, answer_from_slots
 
 Words = npt.NDArray[np.uint64]
@@ -85,12 +86,21 @@ def draw_portion(item: tuple[Portion, np.random.SeedSequence]) -> tuple[Index, I
     totals = np.zeros(len(epochs), dtype=np.int64)
     counts = np.zeros((len(epochs), width), dtype=np.int64)
     stale = 0
+    if metric.hold is not None:
+        return *history_counts(metric, _one_by_one(masks), epochs, rng), 0
     for block in _blocks(masks, _block_installs(width, epochs)):
         answered = answer_from_slots(metric, block.keys, block.installs, rng)
         stale += answered.stale
         totals += (answered.slot != NOWHERE).sum(axis=0)
         counts += _way(metric)(metric, block, width, answered, words)  # SFC64: the fastest source of words numpy has
     return totals, counts, stale
+
+
+def _one_by_one(masks: CohortMasks) -> CohortMasks:
+    """Every install as one of its own history."""
+    return masks._replace(
+        keys=np.repeat(masks.keys, masks.installs, axis=0), installs=np.ones(int(masks.installs.sum()), dtype=np.int64)
+    )
 
 
 def _portions(metric: Metric, masks: CohortMasks, epochs: Sequence[int]) -> Iterator[Portion]:

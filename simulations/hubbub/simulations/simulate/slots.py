@@ -2,7 +2,8 @@
 
 A mask that was answered before is answered by the same memo; a new one takes a free slot; when all are taken, an old
 slot answers for it, the same one every time, and which one is a matter of the install's secret key: to everybody
-else, even chance. A test of this module runs the client beside it. Metrics with `hold` keep no memos: they are refused.
+else, even chance. A test of this module runs the client beside it. Metrics with `hold` keep no memos:
+they are drawn by `history_tallies`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """What the formulas predict: the error of a metric's estimates before anything is drawn, and the bound nobody beats.
 
 The planner's variances are of one epoch. Pooling T epochs of the same installs divides the instantaneous noise by T and
-leaves the permanent noise and the sampling of cohorts as they are (docs/estimation.md).
+leaves the permanent noise and the sampling of cohorts as they are (docs/estimation.md). With `hold` an install is asked
+in one epoch of each period: periods take the place of epochs, and those who are asked in some of their epochs are a
+sample of all.
 """
 
 from __future__ import annotations
@@ -20,7 +22,10 @@ def predicted_error(metric: Definition, share: float, installs: float, epochs: i
     """
     one = unit_variance(metric.shape, metric.noise, share, strings)
     repeated = kind_of(metric.shape).repeated_variance(metric.noise, share, strings)
-    return sqrt((one - (1 - 1 / epochs) * repeated) / installs)
+    periods = epochs if metric.hold is None else -(-epochs // metric.hold)
+    asked = 1.0 if metric.hold is None else epochs / (periods * metric.hold)
+    sampled = share * (1 - share) * (1 / asked - 1)
+    return sqrt(((one / asked + sampled) / periods + (1 - 1 / periods) * (one - repeated)) / installs)
 
 
 def bound(metric: Definition, installs: float, epochs: int = 1) -> float:

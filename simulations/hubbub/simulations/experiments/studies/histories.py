@@ -150,7 +150,7 @@ def dyadic(answers: Array, rng: np.random.Generator) -> Array:
     most = int(np.abs(steps).sum(axis=1).max())
     # One of `most` places is drawn; an install with fewer changes may draw an empty one.
     order = np.cumsum(np.abs(steps), axis=1) * np.abs(steps)
-    kept_change = steps * (order == rng.integers(1, most + 1, installs)[:, np.newaxis])
+    kept_change = steps * (order == rng.integers(1, most + 1, (installs, 1)))
     level = rng.integers(0, levels, installs)
     truth = exp(EPSILON / 2) / (exp(EPSILON / 2) + 1)
     nodes = []
