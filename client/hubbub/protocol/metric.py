@@ -286,7 +286,7 @@ class Metric(Definition, kw_only=True):
 
     @property
     def keeps_by_bit(self) -> bool:
-        """Whether each bit of an answer has memos of its own. With one slot, the whole answer has one; with `hold`, none
+        """Whether each bit of an answer has memos of its own. With one slot the whole answer has one, with `hold` none
         is kept."""
         return self.shape.kept_by_bit and self.noise.history is None and self.max_values > 1
 

@@ -13,7 +13,6 @@ from hubbub.client import memos, state
 from hubbub.client.facts import Facts
 from hubbub.client.identity import ensure_identity
 from hubbub.client.respond import RandomDraws
-from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.kinds.kind import NOWHERE
 from hubbub.simulations.simulate.slots import MOST_ROWS, TooManyHistories, answer_from_slots
@@ -110,13 +109,6 @@ def test_stale_reports_are_those_about_another_mask():
     keys = np.array([[0, 1, 2, 0, 2, 1, NOWHERE, 0]])
     one_slot = answer_from_slots(METRIC.replace(max_values=1), keys, np.array([10]), np.random.default_rng(6))
     assert one_slot.stale == 10 * 4  # everything but the three zeros
-
-
-def test_what_keeps_no_memos_is_refused():
-    keys = "epsilon_history = 2\nhold = 4\nmax_values = 4"
-    held = Registry.parse(SOURCE.replace("epsilon_one_report = 1\nepsilon_permanent = 2\nmax_values = 2", keys))["m"]
-    with pytest.raises(Invalid, match="m has hold, and keeps no answers: it is simulated by real clients only"):
-        answer_from_slots(held, np.array([[0, 1]]), np.array([10]), np.random.default_rng(7))
 
 
 def test_installs_of_one_history_part_only_where_they_must():

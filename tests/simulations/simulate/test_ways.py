@@ -1,7 +1,7 @@
 """Three ways to run a population give one law: exact tallies, every report drawn, and real clients.
 
-The world is small and difficult: installs change their minds, have nothing to say, stay away, use up their slots, are
-held to an old answer. Each way runs the same histories; only chance differs. Every verdict's false alarm is one in a
+The world is small and difficult: installs change their minds, have nothing to say, stay away, use up their slots or
+their turns. Each way runs the same histories; only chance differs. Every verdict's false alarm is one in a
 million, and planted slips that a programmer could make are caught.
 """
 
@@ -46,11 +46,15 @@ KEYS = {
     "size": 'kind = "histogram"\nedges = [0, 1, 2, 4, 8]\nbuckets_per_report = 2\nmax_values = 2',
     "delay": 'kind = "range"\nlow = 0\nhigh = 8\nnum_leaves = 4\nbranching = 2\nmax_values = 2',
     "used": 'kind = "set"\nitems = ["a", "b"]\nitems_per_report = 2\nmax_values = 2',
+    "tongue_by_turns": 'kind = "choice"\nchoices = ["a", "b", "c", "d"]\nhold = 2\nmax_values = 3',
+    "page_by_turns": 'kind = "string"\nnum_bits = 8\nnum_hashes = 1\nnum_cohorts = 2\nhold = 2\nmax_values = 3',
+    "used_by_turns": 'kind = "set"\nitems = ["a", "b"]\nitems_per_report = 2\nhold = 2\nmax_values = 3',
 }
 TERMS = 'why = "w"\nowner = "o"\nexpires = 2099-01-01\nevery = "day"\ngrace = 10\n'
 NOISE = dict.fromkeys(KEYS, "epsilon_one_report = 4\nepsilon_permanent = 8\n")
 NOISE["used"] = "epsilon_one_report = 8\nepsilon_permanent = 16\n"  # half of it for each of two items
 NOISE["wide"] = "epsilon_one_report = 1\nepsilon_permanent = 3\n"  # at 4, so few choices would go as one category
+NOISE |= {name: "epsilon_history = 6\n" for name in KEYS if name.endswith("by_turns")}
 SOURCE = head("t", 200) + "".join(f"[metrics.{name}]\n{TERMS}{NOISE[name]}{keys}\n" for name, keys in KEYS.items())
 REGISTRY = Registry.parse(SOURCE)
 INSTALLS, EPOCHS = 40, 5

@@ -38,8 +38,6 @@ class Answered(NamedTuple):
 
 def answer_from_slots(metric: Metric, keys: Index, installs: Index, rng: np.random.Generator) -> Answered:
     """Follow the client through all epochs. Rows part where installs of one history choose different old slots."""
-    if metric.hold is not None:
-        raise Invalid([f"{metric.name} has hold, and keeps no answers: it is simulated by real clients only"])
     table = _SlotTable(metric, keys, installs, rng)
     for epoch in range(keys.shape[1]):
         table.answer(epoch)
