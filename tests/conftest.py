@@ -33,6 +33,7 @@ LONG_FILES = [
     "quality/test_tools",
     "docs/test_pages",
     "simulations/audit/test_audit",
+    "torture/test_shared_store",
     "simulations/experiments/test_experiments",
     "simulations/simulate/test_ways",
     "torture/test_kills",

@@ -69,8 +69,10 @@ class Environment:
         quietly = ["-qq", "--disable-pip-version-check", "--no-compile"]
         constraints = [] if self.newest else ["--constraint", str(CONSTRAINTS)]
         project = ["--editable", f"{ROOT}[{self.extra}]"]
-        install = [*self.emptied(), "install", *quietly, *constraints, "pip", *project]
-        if run(install).returncode:
+        # First a new pip: one of some years ago takes longer to rule out the versions that do not fit than to install.
+        newer = [*self.emptied(), "install", *quietly, *constraints, "--upgrade", "pip"]
+        install = [str(self.python), "-m", "pip", "install", *quietly, *constraints, *project]
+        if run(newer).returncode or run(install).returncode:
             raise Missing(f"pip could not install the project into {self.name}: what it says above is the reason")
         unfinished = self.stamp.with_suffix(".part")
         unfinished.write_text(self.wanted())
@@ -78,14 +80,18 @@ class Environment:
 
     def emptied(self) -> list:
         """Make it with nothing in it, and say how to call a pip that installs there."""
-        if has("venv") and has("ensurepip") and self.made_by("venv"):
-            return [str(self.python), "-m", "pip"]
-        # Debian and Ubuntu leave ensurepip out. Any pip since 22.3 can install into an environment that has none.
+        # Any pip since 22.3 can install into an environment that has none, which is made in a moment; ensurepip takes
+        # five seconds, and Debian and Ubuntu leave it out.
         if has("venv") and self.made_by("venv", "--without-pip"):
+            own = [sys.executable, "-m", "pip"]
+            if has("pip") and self.is_reached_by(own):
+                return self.from_outside(own)
+            if has("ensurepip") and self.made_by("venv"):
+                return [str(self.python), "-m", "pip"]
+            self.made_by("venv", "--without-pip")  # ensurepip may have stopped half-way
             for pip in pips():
-                reaching = [*pip, "--python", str(self.python)]
-                if run([*reaching, "--version"], quiet=True).returncode == 0:
-                    return reaching
+                if self.is_reached_by(pip):
+                    return self.from_outside(pip)
         if has("virtualenv") and self.made_by("virtualenv"):
             return [str(self.python), "-m", "pip"]
         raise Missing(
@@ -94,6 +100,12 @@ class Environment:
                 sys.executable, *sys.version_info[:2], *sys.version_info[:2]
             )
         )
+
+    def is_reached_by(self, pip: list) -> bool:
+        return run([*self.from_outside(pip), "--version"], quiet=True).returncode == 0
+
+    def from_outside(self, pip: list) -> list:
+        return [*pip, "--python", str(self.python)]
 
     def made_by(self, module: str, *options: str) -> bool:
         shutil.rmtree(str(self.folder), ignore_errors=True)
@@ -134,10 +146,9 @@ def has(module: str) -> bool:
 
 
 def pips() -> list:
-    """Every pip there may be: this Python's own, then those of others on the path."""
-    others = ["pip3", "pip", "python3", "python", *(f"python3.{minor}" for minor in range(11, 20))]
-    found = [[sys.executable, "-m", "pip"]] if has("pip") else []
-    for name in others:
+    """Every pip of others that is on the path."""
+    found = []
+    for name in ["pip3", "pip", "python3", "python", *(f"python3.{minor}" for minor in range(11, 20))]:
         path = shutil.which(name)
         if path:
             found.append([path] if name.startswith("pip") else [path, "-m", "pip"])

@@ -182,10 +182,11 @@ def test_a_number_of_any_type_is_the_same_number(shape: Shape, value: Any) -> No
         assert shape.encode(value, cohort, 2**63) == shape.encode(3, cohort, 2**63)
 
 
-def test_a_number_is_taken_exactly_as_it_is() -> None:
-    """The float 0.3 is not three tenths but a little less; the decimal is."""
+def test_a_number_is_the_decimal_that_a_person_writes() -> None:
+    """The float 0.3 is a little less than three tenths, and means three tenths: it is not below an edge at 0.3."""
     shape = Histogram(edges=(F(0), F(3, 10), F(1)), buckets_per_report=2)
-    assert [shape.encode(value, 0).mask for value in (0.3, Decimal("0.3"), F(3, 10))] == [1, 2, 2]
+    assert [shape.encode(value, 0).mask for value in (0.3, Decimal("0.3"), F(3, 10))] == [2, 2, 2]
+    assert shape.encode(0.29999999999999993, 0).mask == 1
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,14 @@ def number_within(value: Any, low: Fraction, high: Fraction) -> tuple[Fraction, 
 
 
 def exact_number(value: Any) -> Fraction:
-    """A recorded number, exactly. Raises `WrongValue`."""
+    """A recorded number, exactly. Raises `WrongValue`.
+
+    A float means the decimal that a person would write for it, the shortest that reads back as it: 0.3 is three tenths
+    and not a little less, so that it lies where an edge at 0.3 says.
+    """
     value = _plain(value)
+    if type(value) is float:
+        value = Decimal(repr(value))
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
         raise WrongValue(f"must be a number, got {type_name(value)}")
     if isinstance(value, Decimal) and value and value.is_finite() and abs(value.adjusted()) > _FAR:

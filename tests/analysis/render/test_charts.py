@@ -69,6 +69,17 @@ def chart_of(kind: str):
             return epsilon_chart(define(Flag()))
 
 
+def test_no_point_of_a_curve_is_compared_with_the_schema_when_it_is_drawn(monkeypatch, tmp_path):
+    """A label's curves have 12,000 points, two seconds of it. That charts are as it says is tested below."""
+
+    def compared(spec, *_, **__):
+        assert "'panel': 'another'" not in str(spec), "the points"
+
+    monkeypatch.setattr("altair.utils.schemapi.validate_jsonschema", compared)
+    save(chart_of("trade-off"), str(tmp_path / "curve.svg"))
+    assert "<svg" in (tmp_path / "curve.svg").read_text()
+
+
 @pytest.mark.parametrize(
     ("kind", "axis"),
     [

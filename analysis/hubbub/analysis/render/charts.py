@@ -154,7 +154,7 @@ def save(chart: Any, path: str) -> None:
     if ending not in ENDINGS:
         raise Invalid([f"a chart's file must end in one of {', '.join(ENDINGS)}, got {path!r}"])
     convert = need("vl_convert", "'hubbub[charts]'")
-    spec = chart.to_json()
+    spec = chart.to_json(validate=False)  # tests compare every kind of chart with the schema
     target = Path(path)
     match ending:
         case ".png":

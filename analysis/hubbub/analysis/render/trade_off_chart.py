@@ -22,9 +22,20 @@ def trade_off_chart(panels: Mapping[str, Mapping[str, TradeOff]], *, title: str,
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     looks = [*_LOOKS[: len(names)], (GREY, [1, 3])]
     data = [row for panel, curves in panels.items() for row in _rows(panel, curves)]
+    with alt.utils.schemapi.debug_mode(False):  # else every point of the curves is compared with the schema: seconds
+        return _drawn(alt, data, [*names, GUESSING], looks, list(panels), alt.Title(title, subtitle=list(subtitle)))
+
+
+def _drawn(
+    alt: Any,
+    data: Sequence[Mapping[str, str | float]],
+    domain: list[str],
+    looks: Sequence[Any],
+    order: list[str],
+    title: Any,
+) -> Any:
     scale = alt.Scale(domain=[0, 1], nice=False)
     axis = alt.Axis(format="~%", values=[0, 0.25, 0.5, 0.75, 1])
-    domain = [*names, GUESSING]
     lines = (
         alt.Chart(alt.Data(values=data))
         .mark_line(strokeWidth=2)
@@ -44,11 +55,8 @@ def trade_off_chart(panels: Mapping[str, Mapping[str, TradeOff]], *, title: str,
         )
         .properties(width=_SIDE, height=_SIDE)
     )
-    facet = alt.Facet(
-        "panel:N", title=None, sort=list(panels), header=alt.Header(labelFontSize=13, labelAnchor="start")
-    )
-    chart = lines.facet(facet, columns=min(_IN_A_ROW, len(panels)))
-    return styled(chart.properties(title=alt.Title(title, subtitle=list(subtitle))))
+    facet = alt.Facet("panel:N", title=None, sort=order, header=alt.Header(labelFontSize=13, labelAnchor="start"))
+    return styled(lines.facet(facet, columns=min(_IN_A_ROW, len(order))).properties(title=title))
 
 
 def _rows(panel: str, curves: Mapping[str, TradeOff]) -> list[dict[str, str | float]]:
