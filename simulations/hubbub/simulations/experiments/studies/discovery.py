@@ -1,0 +1,230 @@
+"""Strings that nobody listed: what is found, and how much of it is there?
+
+Source: Wang, Li, Jha 2018, "Locally differentially private heavy hitter identification" (PEM), which divides users over
+groups that report longer and longer prefixes, keeps the C most frequent at each, and returns the k most frequent of the
+last group. Its own code was not used: `prefix_extending` below is its rule in a few lines. It is given estimates with
+just the error of its oracle (OLH, in which every user has a hash of their own), drawn anew for every prefix: the best
+case for it, without any collisions.
+
+Setting: made-up names with Zipf's law, every install with one, one report each; the same people, the same epsilon and
+the same division over groups for both. hubbub's tallies are those that its clients leave, hashed for 16 groups a level;
+it tests what its search ends with on the last group alone and returns what was detected. PEM returns k strings,
+whatever there is.
+
+Expected, and why. At most one population in twenty has a string in hubbub's table that nobody has: the test is
+Bonferroni's at 5 %, on installs that had no part in the search. PEM has no test. An estimate of the last group has a
+standard error; strings of less than two of them are lost among those that were made up by chance, so that of k returned
+strings no more can be there than have a larger share. Both see the same noise, so hubbub finds nearly as many: what a
+test costs is strings just above the noise, less than a quarter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, sqrt
+
+import numpy as np
+
+from hubbub.analysis import Options, decode
+from hubbub.analysis.arrays import Array, Index
+from hubbub.analysis.estimation.hashing import Words
+from hubbub.analysis.estimation.prefix_search import Beginnings, best, continuations
+from hubbub.analysis.progress import Progress
+from hubbub.analysis.result import ANSWER
+from hubbub.protocol.kinds import Discovery
+from hubbub.protocol.metric import Definition
+from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
+from hubbub.simulations.experiments import bounds
+from hubbub.simulations.experiments.bounds import FALSE_ALARM
+from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
+from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, chart, colours, finished
+from hubbub.simulations.kinds import kind_of
+from hubbub.simulations.kinds.discovery import made_up_name
+
+OURS, THEIRS = "hubbub", "PEM"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    installs: int = 1_000_000
+    epsilon: int = 2
+    texts: int = 10_000
+    parts: int = 2
+    """Made-up names in one text, with hyphens between."""
+    returned: tuple[int, ...] = (10, 20, 50)
+    populations: int = 20
+    beam: int = 300
+
+    @property
+    def metric(self) -> Definition:
+        shape = Discovery(discover=True, alphabet="host", max_length=7 * self.parts - 1)
+        epsilon = Fraction(self.epsilon)
+        return Definition(name="name", every="once", shape=shape, noise=shape.best_noise(epsilon, epsilon))
+
+    @property
+    def names(self) -> list[str]:
+        far = 500_000
+        return ["-".join(made_up_name(rank + far * part) for part in range(self.parts)) for rank in range(self.texts)]
+
+    @property
+    def shares(self) -> Array:
+        weights = 1 / np.arange(1, self.texts + 1)
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def std_error(self) -> float:
+        """Of a share in the last group: 4E/(E-1)^2 over its installs."""
+        e = np.exp(self.epsilon)
+        shape = self.metric.shape
+        assert isinstance(shape, Discovery)
+        return sqrt(4 * e / (e - 1) ** 2 * shape.num_levels / self.installs)
+
+
+def describe(setting: Setting) -> Mapping[str, str]:
+    shape = setting.metric.shape
+    assert isinstance(shape, Discovery)
+    return {
+        "people": f"{setting.installs:,} installs with {setting.texts:,} names of {shape.max_length} letters, Zipf's "
+        f"law; {setting.populations} populations",
+        "metric": f"string with discover, epsilon {setting.epsilon}, {shape.num_levels} levels",
+        "rival": f"PEM's rule on estimates with its oracle's error: {setting.beam} prefixes kept, "
+        f"the {', '.join(map(str, setting.returned))} most frequent returned",
+    }
+
+
+def predict(setting: Setting) -> Mapping[str, Prediction]:
+    found = {
+        "false": Prediction(
+            what="populations in which hubbub returns a string that nobody has",
+            low=0,
+            high=bounds.at_most(setting.populations, 0.05)[1],
+            why="Bonferroni at 5 % on installs of their own",
+            false_alarm=FALSE_ALARM,
+            form=".0%",
+        ),
+        "recall": Prediction(
+            what=f"strings that hubbub finds, for each true one among PEM's first {setting.returned[1]}",
+            low=0.75,
+            high=inf,
+            why="the same installs and noise; a test costs what is just above the noise",
+        ),
+    }
+    seen = int(np.count_nonzero(setting.shares > 2 * setting.std_error))
+    for k in setting.returned:
+        found[f"precision {k}"] = Prediction(
+            what=f"share of PEM's first {k} that somebody has",
+            low=0,
+            high=min(1.0, seen / k),
+            why=f"{seen} strings have a share of more than two standard errors ({setting.std_error:.2%})",
+            form=".0%",
+        )
+    return found
+
+
+def prefix_extending(setting: Setting, held: Index, most: int, rng: np.random.Generator) -> list[str]:
+    """PEM's rule: the most frequent prefixes are extended, the most frequent strings of the last group returned."""
+    shape = setting.metric.shape
+    assert isinstance(shape, Discovery)
+    names = [name.encode() for name in setting.names]
+    texts = Beginnings.nothing(shape.max_length)
+    for level in range(shape.num_levels - 1):
+        grown = continuations(shape, texts, level)
+        true = Beginnings.asked(shape, names, level)
+        texts = grown.only(best(_estimates(setting, grown.states, true.states, held, rng), setting.beam))
+    whole = texts.only(texts.ended)
+    true = Beginnings.asked(shape, names, shape.num_levels - 1)
+    estimates = _estimates(setting, whole.states, true.states, held, rng)
+    return [whole.text(row) for row in np.argsort(-estimates, kind="stable")[:most].tolist()]
+
+
+def _estimates(setting: Setting, wanted: Words, states: Words, held: Index, rng: np.random.Generator) -> Array:
+    """The true share of each wanted text, from those who hold texts with these states, and the oracle's error."""
+    known, which = np.unique(states, return_inverse=True)
+    shares = np.bincount(which.reshape(-1), held) / setting.installs
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[place] == wanted, shares[place], 0.0) + rng.normal(0, setting.std_error, len(wanted))
+
+
+def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
+    metric, names = setting.metric, setting.names
+    where = kind_of(metric.shape).prepared(names)
+    true: dict[str, list[int]] = {OURS: [], **{f"{THEIRS}, {k}": [] for k in setting.returned}}
+    returned: dict[str, list[int]] = {way: [] for way in true}
+    for done in range(setting.populations):
+        held = rng.multinomial(setting.installs, setting.shares)
+        by_cohort = assign_cohorts(held, metric.shape.num_cohorts, rng)
+        tally = sample_tally(metric, by_cohort.sum(axis=1), ones_of(metric.shape, by_cohort, where), rng)
+        there = {name for name, number in zip(names, held, strict=True) if number}
+        found = decode(tally, None, Options(beam=setting.beam))
+        ours = [value for value, role in zip(found.values, found.roles, strict=True) if role == ANSWER]
+        theirs = prefix_extending(setting, held, max(setting.returned), rng)
+        for way, texts in [(OURS, ours), *((f"{THEIRS}, {k}", theirs[:k]) for k in setting.returned)]:
+            true[way].append(len(there.intersection(texts)))
+            returned[way].append(len(texts))
+        progress((done + 1) / setting.populations)
+    hits, sizes = ({way: float(np.mean(found)) for way, found in table.items()} for table in (true, returned))
+    precision = {way: hits[way] / max(sizes[way], 1e-9) for way in hits}
+    beside = f"{THEIRS}, {setting.returned[1]}"
+    figures = {
+        "false": float(np.mean([r > t for r, t in zip(returned[OURS], true[OURS], strict=True)])),
+        "recall": hits[OURS] / max(hits[beside], 1e-9),
+        **{f"precision {k}": precision[f"{THEIRS}, {k}"] for k in setting.returned},
+    }
+    longest = f"{THEIRS}, {setting.returned[-1]}"
+    return StudyOutput(
+        figures=figures,
+        columns=("method", "returned", "of them there", "precision"),
+        rows=tuple((way, f"{sizes[way]:.1f}", f"{hits[way]:.1f}", f"{precision[way]:.0%}") for way in hits),
+        chart=_picture(hits, sizes),
+        caption="Strings returned, on average: those that somebody has, and those that nobody has.",
+        meaning=(
+            f"hubbub returned {sizes[OURS]:.1f} strings, {precision[OURS]:.0%} of them there; PEM's first "
+            f"{setting.returned[-1]} hold {hits[longest]:.1f} that are there, and nothing says which.",
+            "How many strings are there to be found is what nobody knows who discovers: a method that returns as many "
+            "as it was told to cannot say. What hubbub returns has an interval and a p-value each.",
+        ),
+        published=(
+            Published(
+                what="strings found without a list",
+                theirs="F1 of the k returned against the k most frequent",
+                ours=f"precision {precision[OURS]:.0%}; PEM's rule on the same people {precision[longest]:.0%} of "
+                f"{setting.returned[-1]}",
+                why="with k unknown, recall and precision are told apart",
+            ),
+        ),
+    )
+
+
+def _picture(hits: Mapping[str, float], sizes: Mapping[str, float]) -> object:
+    alt = altair()
+    series = {"somebody has": BLUE, "nobody has": ORANGE}
+    rows = [
+        {"series": kind, "method": way, "strings": number}
+        for way in hits
+        for kind, number in (("somebody has", hits[way]), ("nobody has", sizes[way] - hits[way]))
+    ]
+    drawn = (
+        chart(rows)
+        .mark_bar()
+        .encode(
+            x=alt.X("strings:Q", title="strings returned"),
+            y=alt.Y("method:N", title=None, sort=list(hits)),
+            color=colours(series, columns=2),
+        )
+    )
+    return finished(drawn.properties(width=WIDTH, height=150))
+
+
+EXPERIMENT = Experiment(
+    name="discovery",
+    title="Strings that nobody listed",
+    question="Strings that nobody listed: what is found, and how much of it is there?",
+    source="Wang, Li, Jha 2018 (PEM); its rule implemented here",
+    full=Setting(),
+    quick=Setting(installs=100_000, epsilon=4, texts=300, parts=1, populations=4, beam=60),
+    describe=describe,
+    predict=predict,
+    run=run,
+)
