@@ -196,6 +196,9 @@ def _unprotected(words: _Words, registry: Registry) -> Iterator[str]:
     changing = [_title(metric) for metric in registry if not metric.whole_history]
     if changing:
         yield words("changes", names=", ".join(changing))
+    for metric in registry:
+        if metric.shape.discovers:
+            yield words("discovered", name=_title(metric), number=f"{metric.shape.shared_by(metric.noise):,}")
     yield words("device")
     plain = [_title(metric) for metric in registry if metric.accumulate != "first"]
     if plain:
