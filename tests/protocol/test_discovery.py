@@ -11,6 +11,7 @@ from hubbub.protocol.encoding import ABSENT, WrongValue
 from hubbub.protocol.kinds import Discovery, String, shape_class
 from hubbub.protocol.label import facts, words
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.privacy_page import privacy_page
 from hubbub.protocol.registry import Registry
 from tests.protocol.toml import problems_of, registry, source
 
@@ -170,3 +171,10 @@ def test_a_registry_with_a_discovery_loads_whatever_the_order_of_its_keys() -> N
     place = lines.index("[metrics.it]") + 1
     again = "\n".join([*lines[:place], *reversed(lines[place:])])
     assert Registry.parse(again)["it"] == registry("discovery")["it"]
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr"])
+def test_the_page_for_people_says_that_texts_can_be_discovered(language: str) -> None:
+    found = privacy_page(registry("discovery", epsilon_one_report="4", epsilon_permanent="4"), language)
+    assert "4,000" in found
+    assert "4,000" not in privacy_page(registry("string"), language)

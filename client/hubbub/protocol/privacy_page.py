@@ -206,6 +206,9 @@ def _unprotected(words: _Words, registry: Registry) -> Iterator[str]:
     silent = [_title(metric) for metric in registry if metric.hold is not None]
     if silent:
         yield words("silent", names=", ".join(silent))
+    for metric in registry:
+        if metric.shape.discovers:
+            yield words("discovered", name=_title(metric), number=f"{metric.shape.shared_by(metric.noise):,}")
     yield words("device")
     plain = [_title(metric) for metric in registry if metric.accumulate != "first"]
     if plain:

@@ -170,6 +170,10 @@ class Shape(Value, kw_only=True):
         )
         return f"{bits}. A bit that should be 1 is sent as 1 in {q} of 100 messages; one that should be 0, in {p}."
 
+    def shared_by(self, noise: Noise) -> int:
+        """Of a million installs, how many must share an answer that is in no list for it to be found; 0: never."""
+        return 0
+
     def discoverable(self, noise: Noise) -> str:
         """What a person should know whose answer is in no list and yet can be found; nothing for all others."""
         return ""

@@ -135,16 +135,16 @@ class Discovery(Shape, kw_only=True):
             plain = plain[:-1]
         return plain
 
-    def shared_by(self, noise: Noise, installs: int = CROWD) -> int:
-        """How many of so many installs must share a text for it to be found with all reports ever sent, in nine of ten
-        cases, to two digits. Reports of more and more epochs leave the noise that is kept; of one epoch it takes more.
+    def shared_by(self, noise: Noise) -> int:
+        """How many of a million installs must share a text for it to be found with all reports ever sent, in nine of
+        ten cases, to two digits. Reports of more and more epochs leave the noise that is kept; of one it takes more.
 
         A level has one part of the installs in `num_levels`; a share there has the variance of one kept bit over them,
         and (1 - 1/num_bits)**-2 is the price of few positions.
         """
         high, low = (float(probability) for probability in noise.permanent.probabilities)
         variance = self.num_levels * low * (1 - low) / ((high - low) * (1 - 1 / self.num_bits)) ** 2
-        found = max(_NEEDED * sqrt(variance * installs), 10)
+        found = max(_NEEDED * sqrt(variance * CROWD), 10)
         unit = int(10 ** (floor(log10(found)) - 1))
         return ceil(found / unit) * unit
 
