@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from playwright.sync_api import Browser, Page
 from tests.dashboard.browser import running_browser, running_dashboard, visit
 from tests.dashboard.kit import write_samples
 
+AXE = "axe-core@4.14.0"
 CHECKS = Path(__file__).with_name("aloud.js").read_text(encoding="utf-8")
 PAGES = ("/", "/metric/homepage", "/metric/latency", "/metric/startup_time?confidence=0.99", "/nothing")
 WINDOWS = [("light", 1600), ("dark", 1280), ("light", 390), ("dark", 320)]
@@ -69,6 +73,35 @@ def test_nothing_is_wrong_with_the_form_that_asks_for_a_token(browser, asking) -
         seen.complaints.clear()  # the browser itself notes the 503
 
 
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory) -> str:
+    """The checks that many others use, fetched for these tests and kept nowhere."""
+    npm, folder = shutil.which("npm"), tmp_path_factory.mktemp("axe")
+    if npm is None:
+        pytest.skip("needs axe-core, and npm is not installed")
+    fetch = [npm, "pack", AXE, "--silent", "--fetch-retries=0", "--fetch-timeout=20000"]
+    if subprocess.run(fetch, cwd=folder, capture_output=True, check=False, timeout=120).returncode:
+        pytest.skip(f"needs {AXE}, and npm cannot fetch it here")
+    with tarfile.open(next(folder.glob("*.tgz"))) as packed:
+        script = packed.extractfile("package/axe.min.js")
+        assert script is not None
+        return script.read().decode()
+
+
+def test_axe_finds_no_violation_on_any_page(browser, dashboard, axe) -> None:
+    with visit(browser, dashboard) as seen:
+        found = {}
+        for path in PAGES:
+            page = seen.open(path)
+            page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+            page.evaluate(axe)
+            told = page.evaluate("axe.run().then((r) => r.violations.map((v) => [v.id, v.nodes[0].html]))")
+            if told:
+                found[path] = told
+        assert found == {}
+        seen.complaints[:] = [said for said in seen.complaints if "404" not in said]
+
+
 def test_forced_colours_and_paper_keep_the_drawings(browser, dashboard) -> None:
     with visit(browser, dashboard) as seen:
         page = seen.open("/metric/language")
@@ -87,6 +120,7 @@ def test_each_check_notices_what_it_is_for(browser) -> None:
         "headings skip": "<h2>a</h2><h4>b</h4>",
         "one main is wanted": "",
         "the id twice comes twice": "<p id=twice>a</p><p id=twice>b</p>",
+        "the region same comes twice": "<div role=region aria-label=same></div><div role=region aria-label=same></div>",
         "a control without a name": "<button></button>",
         "a picture without a text": "<img src='data:,'>",
         "a chart without words": "<div role=img aria-label=chart></div>",

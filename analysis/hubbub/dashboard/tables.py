@@ -89,6 +89,7 @@ def differences(comparison: Comparison, rows: Sequence[int], sides: tuple[str, s
     """Before, after, and how far apart; of each the digits that its interval can tell."""
     names = ("Value", *sides, "Difference", f"{100 * comparison.after.confidence:g} % interval", "")
     styles = ("", "n w", "n w", NUMBERS, NUMBERS, QUIET)
+    what = "Numbers" if all(comparison.roles[i] == NUMBER for i in rows) else "Shares"
     found = []
     for i in rows:
         is_number = comparison.roles[i] == NUMBER
@@ -104,7 +105,7 @@ def differences(comparison: Comparison, rows: Sequence[int], sides: tuple[str, s
         row = comparison.after.index(comparison.values[i], comparison.roles[i])
         found.append(_row(comparison.after, row, cells, not comparison.changed[i]))
     return Table(
-        caption="Differences",
+        caption=f"{what}: {sides[0]} and {sides[1]} compared",
         columns=tuple(Column(name, css) for name, css in zip(names, styles, strict=True)),
         rows=tuple(found),
     )
