@@ -24,6 +24,8 @@
   }
   for (const section of all("section, aside, nav")) if (section.closest("main") && !nameOf2(section)) tell("a region without a name", section);
   function nameOf2(element) { return element.getAttribute("aria-label") || textOf(element.getAttribute("aria-labelledby") ?? "") || element.querySelector("h1"); }
+  const regions = all("[role=region]").map((region) => region.getAttribute("aria-label"));
+  for (const name of new Set(regions)) if (regions.filter((other) => other === name).length > 1) problems.push(`the region ${name} comes twice`);
   const ids = all("[id]").map((element) => element.id).filter((id) => !id.match(/^gradient|^clip/));
   for (const id of new Set(ids)) if (ids.filter((other) => other === id).length > 1) problems.push(`the id ${id} comes twice`);
   for (const attribute of ["aria-labelledby", "aria-describedby", "for"]) {

@@ -52,7 +52,7 @@ def running_dashboard(source: Sequence[str], folder: Path, *options: str, token:
     environ = {name: value for name, value in os.environ.items() if name != "HUBBUB_TOKEN"}
     if token is not None:
         environ["HUBBUB_TOKEN"] = token
-    modules = ("hubbub.dashboard.commands", "hubbub.dashboard.app", "tests.dashboard.made_bundle")
+    modules = ("hubbub.dashboard.commands", "hubbub.dashboard.app")
     with (folder / "dashboard.log").open("wb") as errors:
         process = forked.begin(words, modules, stderr=errors, env=environ)
         try:
@@ -83,20 +83,18 @@ class Visit:
             self.complaints.append(message.text)
 
     def open(self, path: str) -> Page:
-        """The page once its numbers are there and its charts are drawn."""
+        """The page once its numbers are there."""
         self.page.goto(path)
         return self.settled()
 
     def settled(self) -> Page:
         self.page.wait_for_selector("body:not([data-pending])")
-        for figure in self.page.query_selector_all("figure.chart"):
-            self.page.wait_for_selector(f"#{figure.get_attribute('id')} [data-drawn]")
         return self.page
 
     @property
     def strangers(self) -> list[str]:
         """Requests to anywhere but the dashboard."""
-        return [request.url for request in self.requests if not request.url.startswith((self.base + "/", "data:"))]
+        return [request.url for request in self.requests if not request.url.startswith(self.base + "/")]
 
 
 @contextmanager

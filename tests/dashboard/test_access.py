@@ -28,7 +28,7 @@ from tests.dashboard.kit import (
 
 pytestmark = pytest.mark.anyio
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
@@ -228,10 +228,9 @@ async def test_no_page_names_another_place(tmp_path) -> None:
     for page in pages:
         for address in re.findall(r'(?:src|href|action)="([^"]*)"', page):
             assert re.match(r"/(?!/)|#", address), address
-        markup = re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.DOTALL)
-        assert " style=" not in markup
-        assert " on" not in "".join(re.findall(r"<[a-z]+ ([^>]*)>", markup)).replace(" one", "")
-        assert len(re.findall("<script", markup)) == 1
+        assert " style=" not in page
+        assert not re.search(r"<[a-z]+ (?:[^>]* )?on[a-z]+=", page)
+        assert len(re.findall("<script", page)) == 1
 
 
 @pytest.mark.parametrize(
@@ -257,7 +256,7 @@ async def test_a_list_is_looked_for_and_forgotten(tmp_path) -> None:
         await post(client, "/metric/homepage/candidates", data=list_of("\n".join(CANDIDATES).encode(), "<b>.txt"))
         page = words(await text_of(client, "/metric/homepage"))
         assert "10 candidates, from <b>.txt, uploaded here." in page
-        assert "The largest is https://news.example/" in page
+        assert "https://news.example/ leads with" in page
         await post(client, "/metric/homepage/forget-candidates")
         assert "No candidates yet" in await text_of(client, "/metric/homepage")
         assert (await post(client, "/metric/language/candidates", data=list_of(b"a"))).status == 404
@@ -271,13 +270,14 @@ async def test_a_collector_that_goes_leaves_its_last_numbers_and_comes_back() ->
         await read_again(client)
         page = words(await text_of(client, "/"))
         assert "The collector cannot be read: it answers with status 503." in page
-        assert "48,000 reports" in page
+        assert "Showing the last data received, 00:00:00 UTC; retrying automatically." in page
+        assert "Active installs, 4 November 2026 4,000" in page
         told.down = False
         told.tallies["dark_theme"] = sample(told.tallies["dark_theme"].metric, 3)
         await read_again(client)
         page = words(await text_of(client, "/"))
         assert "cannot be read" not in page
-        assert "52,000 reports" in page
+        assert "Active installs, 5 November 2026 4,000" in page
 
 
 async def test_a_collector_that_was_never_there_is_said_to_be_missing() -> None:
@@ -306,8 +306,8 @@ async def test_tallies_are_fetched_only_when_something_was_counted_and_nothing_w
 async def test_metrics_that_nobody_has_answered_are_listed() -> None:
     async with ToldCollector({}).running() as url, visiting(url, token=TOKEN) as client:
         page = words(await text_of(client, "/"))
-        assert "0 reports of 6 metrics. 6 of them without an answer so far." in page
-        assert "No answers yet" in words(await text_of(client, "/metric/homepage"))
+        assert page.count("Collecting no reports for a finished day yet First numbers on Thursday, 5 November") == 6
+        assert "Collecting: no answers yet." in words(await text_of(client, "/metric/homepage"))
 
 
 async def test_what_the_collector_withholds_is_said_in_plain_words() -> None:
@@ -317,23 +317,23 @@ async def test_what_the_collector_withholds_is_said_in_plain_words() -> None:
         {"metric": name, "metric_hash": "0" * 32, "epoch": 1, "num_reports": number, "min_reports": 20}
         for name, number in (("dark_theme", 7), ("homepage", 3))
     ]
-    protecting = "withheld: to protect single installs, the collector shows new reports of a day, week or month only"
+    why = "withheld: the collector shows new reports of a day, week or month only when there are at least 20 of them."
     async with told.running() as url, visiting(url, token=TOKEN) as client:
         page = words(await text_of(client, "/"))
-        assert "; 7 withheld" in page
-        assert f"Too few answers yet 3 reports are {protecting} when there are at least 20 of them." in page
-        assert f"7 reports are {protecting}" in words(await text_of(client, "/metric/dark_theme"))
+        assert "Too few reports fewer than 20 in this day" in page
+        assert "This is a courtesy; what protects people is the noise. under 20 reports" in page
+        assert f"7 reports {why}" in words(await text_of(client, "/metric/dark_theme"))
         alone = words(await text_of(client, "/metric/homepage"))
-        assert f"Too few answers yet. 3 reports are {protecting}" in alone
-        assert "No answers yet" not in alone
+        assert f"Too few reports. 3 reports {why}" in alone
+        assert "no answers yet" not in alone
 
 
 async def test_how_the_collector_is_doing_stands_on_the_overview() -> None:
     async with ToldCollector().running() as url, visiting(url, token=TOKEN) as client:
         page = words(await text_of(client, "/"))
     assert "Reports counted 48,000" in page
-    assert "Free disk space 50 GB" in page
-    assert "malformed 25 not a batch at all" in page
+    assert "Disk 50 GB free" in page
+    assert "not a batch at all: rubbish, or another program 25" in page
 
 
 def test_every_reason_to_refuse_has_words() -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 
 from tests.dashboard.browser import Visit, running_browser, visit
 from tests.dashboard.hostile import CANDIDATES, CHOICES, hostile, hostile_dashboard, short, upload
-from tests.dashboard.test_hostile import no_autoescape, plant, tojson_leaves_markup
+from tests.dashboard.test_hostile import no_autoescape, plant
 
 SAID = {
     "/": (hostile("app"), hostile("why chosen"), short("reason"), CHOICES[0]),
@@ -48,19 +48,19 @@ def injected(seen: Visit, path: str) -> int:
     return seen.page.locator("xss, [onxss]").count()
 
 
-def test_no_value_becomes_an_element_and_every_chart_is_drawn(browser) -> None:
+def test_no_value_becomes_an_element(browser) -> None:
     with serving() as url, visit(browser, url) as seen:
         for path, said in SAID.items():
             assert injected(seen, path) == 0
-            text = seen.settled().evaluate("document.body.innerText")
+            text = seen.settled().evaluate("document.body.textContent")
             assert [value for value in said if value not in text] == []
-        drawn = seen.open("/metric/chosen").locator("#chart svg text").all_text_contents()
-        assert any(label.startswith("\"'></title>") for label in drawn)
+        seen.open("/metric/chosen")
+        names = seen.page.locator("#chart .rows th").all_text_contents()
+        assert any(name.startswith("\"'></title>") for name in names)
 
 
-@pytest.mark.parametrize("mistake", [no_autoescape, tojson_leaves_markup])
-def test_a_mistake_is_noticed(browser, monkeypatch, mistake) -> None:
-    plant(monkeypatch, mistake)
+def test_a_mistake_is_noticed(browser, monkeypatch) -> None:
+    plant(monkeypatch, no_autoescape)
     with serving() as url:
         seen = Visit(browser, url)
         assert injected(seen, "/metric/chosen") > 0

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from argparse import ArgumentParser
+from html import unescape
 from pathlib import Path
 
 import pytest
 
 from hubbub.analysis import decode
 from hubbub.analysis.commands.decode import add_decode, run_decode
-from hubbub.analysis.render.text import cells
+from hubbub.analysis.result import Decoding
+from hubbub.dashboard.chart_rows import digits_of
 from hubbub.dashboard.decode_jobs import DECODE_JOBS
 from hubbub.dashboard.page_cache import PAGE_CACHE
-from hubbub.dashboard.sentences import headline
+from hubbub.dashboard.row_choice import card_rows
+from hubbub.dashboard.sentences import headline, limit_in_words, value_label
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Counts, Tally
 from hubbub.simulations.demo.people import CANDIDATES
@@ -30,32 +34,57 @@ def decode_command(*arguments: object) -> None:
     assert run_decode(parser.parse_args([str(argument) for argument in arguments])) == 0
 
 
+def decoded(folder: Path, name: str, days: int = 1) -> Decoding:
+    """Of the newest days, as the command does it."""
+    tally = Tally.from_json((folder / f"{name}.json").read_bytes())
+    newest = Tally(tally.metric, dict(list(tally.epochs.items())[-days:]))
+    return decode(newest, CANDIDATES if tally.metric.kind == "string" else None)
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
 async def test_every_metric_is_on_the_overview_with_its_figure(tmp_path) -> None:
     async with visiting(*write_samples(tmp_path), candidates=CANDIDATES) as client:
         page = words(await text_of(client, "/"))
-    assert "72,000 reports of 6 metrics" in page
+        all_days = words(await text_of(client, "/?epoch=all"))
+    assert "Active installs, 5 November 2026 4,000" in page
     for metric in REGISTRY:
-        tally = Tally.from_json((tmp_path / f"{metric.name}.json").read_bytes())
-        said = headline(decode(tally, CANDIDATES if metric.kind == "string" else None))
-        assert f"{metric.name} {metric.kind} {said.figure} {said.caption}" in page
+        for text, days in ((page, 1), (all_days, 3)):
+            decoding = decoded(tmp_path, metric.name, days)
+            said = headline(decoding, digits_of([decoding], [card_rows(decoding)]))
+            assert plain(f"{said.figure} {said.unit} {said.caption}") in text, metric.name
+
+
+ROW = re.compile(
+    r'<tr><th scope="row">(?:<bdi>|<i>)(.*?)</(?:bdi|i)></th>\s*<td class="n">([-\d.,]+)\s.*?</tr>', re.DOTALL
+)
 
 
 async def test_the_table_of_every_kind_holds_the_numbers_of_the_command(tmp_path) -> None:
+    """Rounded to what their intervals can tell; the command has all digits."""
     async with visiting(*write_samples(tmp_path), candidates=CANDIDATES) as client:
         pages = {metric.name: await text_of(client, f"/metric/{metric.name}") for metric in REGISTRY}
     for name, page in pages.items():
-        metric = REGISTRY[name]
-        tally = Tally.from_json((tmp_path / f"{name}.json").read_bytes())
-        decoding = decode(tally, CANDIDATES if metric.kind == "string" else None)
-        for i in decoding.top_rows(50):
-            _, *numbers, _ = cells(decoding, i)
-            assert " ".join(" ".join(numbers).split()) in words(page)
+        decoding = decoded(tmp_path, name)
+        shown = ROW.findall(page.partition('class="estimates"')[2].partition("</table>")[0])
+        wanted = {
+            value_label(decoding, i): float(decoding.estimate[i]) * (1 if decoding.roles[i] == "number" else 100)
+            for i in decoding.top_rows(50)
+        }
+        assert len(shown) >= 1, name
+        for value, written in shown:
+            decimals = len(written.partition(".")[2])
+            tolerance = 0.5 * 10.0**-decimals if decimals else abs(wanted[unescape(value)]) * 0.06 + 0.5
+            number = float(written.replace(",", ""))
+            assert number == pytest.approx(max(wanted[unescape(value)], 0.0), abs=tolerance * 1.0001), (name, value)
 
 
-@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "png"])
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "png", "svg"])
 async def test_a_download_is_byte_for_byte_what_the_command_writes(tmp_path, kind: str) -> None:
     paths = write_samples(tmp_path)
-    options = "confidence=0.99&estimand=population&correction=benjamini-hochberg&exclude_absent=yes"
+    options = "epoch=all&confidence=0.99&estimand=population&correction=benjamini-hochberg&exclude_absent=yes"
     taken = {}
     async with visiting(*paths, candidates=CANDIDATES) as client:
         for name in ("homepage", "latency"):
@@ -65,7 +94,7 @@ async def test_a_download_is_byte_for_byte_what_the_command_writes(tmp_path, kin
             taken[name] = await answer.read()
     for name, extra in (("homepage", ["--candidates", tmp_path / "pages.txt"]), ("latency", [])):
         out = tmp_path / f"result.{kind}"
-        wanted = ["--chart", out] if kind == "png" else ["--format", kind, "--out", out]
+        wanted = ["--chart", out] if kind in ("png", "svg") else ["--format", kind, "--out", out]
         decode_command(
             tmp_path / f"{name}.json", *extra, *wanted, "--confidence", "0.99", "--estimand", "population",
             "--correction", "benjamini-hochberg", "--exclude-absent",
@@ -78,7 +107,7 @@ async def test_one_epoch_can_be_looked_at_by_itself(tmp_path) -> None:
         page = await text_of(client, "/metric/dark_theme?epoch=2026-11-04")
         file = await client.get("/metric/dark_theme/dark_theme.json?epoch=2026-11-04")
         content = await file.read()
-    assert "4,000 reports; 1 day, 2026-11-04." in words(page)
+    assert "4,000 reports; 4 November 2026." in words(page)
     assert json.loads(content)[0]["epochs"] == ["2026-11-04"]
 
 
@@ -92,9 +121,10 @@ async def test_two_epochs_are_compared_in_words(tmp_path) -> None:
     async with visiting(str(tmp_path / "t.json")) as client:
         newest = words(await text_of(client, "/metric/dark_theme"))
         same = words(await text_of(client, "/metric/dark_theme?before=2026-11-03&after=2026-11-04"))
-    assert "1 of 1 values changed by more than noise would." in newest
-    assert "No change that noise could not have made." in same
-    assert "no change seen" in same
+    assert "1 of 1 values changed significantly." in newest
+    assert "Down 42 points since the day before" in newest
+    assert "No significant change." in same
+    assert "no significant change" in same
 
 
 async def test_what_is_not_detected_is_said_in_words(tmp_path) -> None:
@@ -105,20 +135,22 @@ async def test_what_is_not_detected_is_said_in_words(tmp_path) -> None:
     async with visiting(str(tmp_path / "t.json")) as client:
         overview = words(await text_of(client, "/"))
         page = words(await text_of(client, "/metric/dark_theme"))
-    assert "Not detected" in overview
-    assert "Whether anybody says yes cannot be told from noise" in page
-    assert "One epoch so far: there is nothing to compare it with." in page
+    limit = plain(limit_in_words(decode(tally)))
+    for said in (overview, page):
+        assert "No use detected" in said
+        assert f"up to {limit} would be hidden by noise" in said
+    assert "One day so far: there is nothing to compare it with." in page
 
 
 async def test_the_privacy_label_stands_beside_the_numbers(tmp_path) -> None:
     async with visiting(*write_samples(tmp_path)) as client:
         page = words(await text_of(client, "/metric/homepage"))
-    assert "One report ε 3" in page
-    assert "All reports of one answer ε 5" in page
+    assert "with one report 95 of 100 with all reports 99 of 100 unprotected 100 of 100" in page
+    assert "upper bound: 3 for one report, 5 for all reports of one answer." in page
     assert "After one message at most 95.3 % sure (epsilon 3)." in page
     assert "Each install belongs to one of 32 groups" in page
-    assert "If 1.00 % of reports were fake an estimate could be off by" in page
-    assert "Cohorts 32, of" in page
+    assert "If 1.00 % of reports were fake, an estimate could be off by" in page
+    assert "Groups of installs 32, of" in page
 
 
 @pytest.mark.parametrize(
@@ -129,7 +161,7 @@ async def test_the_privacy_label_stands_beside_the_numbers(tmp_path) -> None:
         ("/metric/dark_theme/dark_theme.exe", 404, "There is no such page."),
         ("/metric/dark_theme/language.csv", 404, "There is no such page."),
         ("/metric/dark_theme?confidence=2", 400, "confidence must be one of 0.9, 0.95, 0.99, got '2'"),
-        ("/metric/dark_theme?epoch=1999-01-01", 400, "epoch must be one of 2026-11-03"),
+        ("/metric/dark_theme?epoch=1999-01-01", 400, "epoch must be one of last-4, last-13, all, 2026-11-03, got"),
         ("/metric/dark_theme?token=secret", 400, "the address may choose epoch,"),
         ("/metric/dark_theme?series=maybe", 400, "series must be a value of dark_theme, got 'maybe'"),
     ],
@@ -140,12 +172,12 @@ async def test_mistakes_are_answered_in_words(tmp_path, path: str, status: int, 
 
 
 async def test_several_viewers_cost_one_decode(tmp_path) -> None:
-    """One, then ten at once, then ten more with the same counts: one pooled decoding and one for each of three days."""
+    """One, then ten at once, then ten more with the same counts: one decoding for each of three days."""
     async with visiting(*write_samples(tmp_path)) as client:
         await text_of(client, "/metric/language")
         for _ in range(2):
             await asyncio.gather(*(text_of(client, "/metric/language") for _ in range(10)))
-        assert client.app_[DECODE_JOBS].made == 4
+        assert client.app_[DECODE_JOBS].made == 3
         assert client.app_[PAGE_CACHE].made <= 5, "one page for all, and at most one for each that was still to come"
 
 
@@ -170,7 +202,7 @@ async def test_pages_are_served_while_a_decode_is_under_way(tmp_path, monkeypatc
     assert "data-pending" in waiting
     assert 'http-equiv="refresh"' in waiting, "without scripts the page comes again by itself"
     assert alive == "ok\n"
-    assert "say yes" in words(done)
+    assert "of installs say yes" in words(done)
 
 
 async def test_numbers_stay_while_newer_counts_are_decoded(tmp_path, monkeypatch) -> None:
@@ -194,7 +226,7 @@ async def test_numbers_stay_while_newer_counts_are_decoded(tmp_path, monkeypatch
         after = words(await text_of(client, "/metric/dark_theme"))
     assert "4,000 reports" in between
     assert "Newer counts are being decoded." in between
-    assert "8,000 reports" in after
+    assert "4 November 2026" in after
     assert "Newer counts" not in after
 
 
@@ -217,7 +249,7 @@ async def test_a_file_that_is_half_written_leaves_the_last_numbers(tmp_path) -> 
     assert "not a tally: not JSON" in half
     assert "4,000 reports" in half
     assert "cannot be read" not in again
-    assert "No such file or directory. These are the last numbers that came" in gone
+    assert "No such file or directory. Showing the last data received, " in gone
 
 
 async def test_a_metric_that_cannot_be_decoded_says_why(tmp_path) -> None:
@@ -245,5 +277,5 @@ async def test_an_epoch_without_reports_is_no_mistake(tmp_path: Path, name: str)
     async with visiting(str(tmp_path / "t.json"), candidates=CANDIDATES) as client:
         overview = words(await text_of(client, "/"))
         page = words(await text_of(client, f"/metric/{name}"))
-    assert "No answers yet" in overview
+    assert "Collecting" in overview
     assert "Nothing has been counted yet." in page

@@ -11,7 +11,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from hubbub.analysis import by_segment, compare, decode, within
-from hubbub.analysis.render.text import comparison_cells
+from hubbub.analysis.render.digits import Digits
+from hubbub.dashboard.chart_rows import digits_of
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import write_tallies
 from tests.analysis.worlds import tally_of
@@ -52,7 +53,9 @@ def folder(tmp_path_factory) -> Path:
 
 
 def of(name: str) -> list[Tally]:
-    return [tally for tally in counted() if tally.metric.name == name]
+    """Of the newest day, which is what a page shows first."""
+    found = [tally for tally in counted() if tally.metric.name == name]
+    return [Tally(tally.metric, {FIRST_DAY + 1: tally.epochs[FIRST_DAY + 1]}) for tally in found]
 
 
 @anyio
@@ -60,11 +63,12 @@ async def test_the_page_has_a_figure_for_each_segment_and_the_numbers_of_the_com
     async with visiting(str(folder)) as client:
         page = await text_of(client, "/metric/theme?by=platform")
     told = words(page)
-    for value, some in by_segment(of("theme"), "platform").items():
-        decoding = decode(some)
-        low, high = 100 * decoding.low[0], 100 * decoding.high[0]
-        assert f"{100 * decoding.estimate[0]:.1f} % ({low:.1f} % to {high:.1f} %)" in told, value
-    assert page.count('class="glyph') >= 3
+    decodings = {value: decode(some) for value, some in by_segment(of("theme"), "platform").items()}
+    digits = digits_of(list(decodings.values()), [[0]] * len(decodings))
+    for value, decoding in decodings.items():
+        interval = digits.interval(decoding.low[0], decoding.high[0])
+        assert " ".join(f"{digits.value(decoding.estimate[0])} ({interval})".split()) in told, value
+    assert page.count('<figure><figcaption class="top">') == 3, "over time, one for each platform"
 
 
 @anyio
@@ -72,7 +76,7 @@ async def test_without_a_choice_the_page_is_about_everyone_and_by_the_first_key(
     async with visiting(str(folder)) as client:
         told = words(await text_of(client, "/metric/startup"))
     assert "By platform" in told
-    assert "160,000 reports; 2 days" in told
+    assert "80,000 reports; 4 November 2026" in told
 
 
 @anyio
@@ -80,7 +84,7 @@ async def test_a_picker_looks_at_some_installs_alone(folder) -> None:
     async with visiting(str(folder)) as client:
         told = words(await text_of(client, "/metric/theme?only.platform=linux&by=release"))
         csv = await text_of(client, "/metric/theme/theme.csv?only.platform=linux")
-    assert "Only platform linux: 80,000 reports" in told
+    assert "Only platform linux: 40,000 reports" in told
     decoding = decode(within(of("theme"), {"platform": "linux"}))
     assert f",{float(decoding.estimate[0])}," in csv
     assert "platform linux" in csv
@@ -93,10 +97,11 @@ async def test_two_releases_are_compared_with_the_test_of_the_command(folder) ->
         same = words(await text_of(client, "/metric/language?by=release&one=2.9&other=2.10"))
     before, after = (decode(within(of("startup"), {"release": release})) for release in ("2.9", "2.10"))
     found = compare(before, after)
-    assert "2 of 2 values differ between 2.9 and 2.10 by more than noise would." in told
-    assert " ".join(comparison_cells(found, 0)[:-1]) in told
+    assert "2 of 2 values differ significantly between 2.9 and 2.10." in told
+    digits = Digits.of([(float(found.low[0]), float(found.high[0]))], unit=after.unit)
+    assert " ".join(digits.signed(float(found.low[0]), float(found.high[0])).split()) in told
     assert "No significant difference between 2.9 and 2.10." in same
-    assert "Segments are different installs: variances add." in told
+    assert "These are different installs: variances add." in told
 
 
 @anyio
@@ -133,8 +138,8 @@ async def test_a_value_may_hold_anything(folder) -> None:
 async def test_the_overview_counts_active_installs_by_segment(folder) -> None:
     async with visiting(str(folder)) as client:
         told = words(await text_of(client, "/"))
-    assert "Active installs 80,000 active installs in the day 2026-11-04; 80,000 installs in 2026-11-03." in told
-    assert "2026-11-04 80,000 20,000 40,000 20,000" in told
+    assert "Active installs, 4 November 2026 80,000 As many as the day before" in told
+    assert "linux 40,000 macos 20,000" in told
 
 
 @pytest.fixture(scope="module")
@@ -148,16 +153,15 @@ def test_a_person_compares_two_platforms_and_looks_at_one(browser, folder, tmp_p
     with running_dashboard([str(folder)], tmp_path) as url, visit(browser, url) as seen:
         page = seen.open("/metric/theme")
         page.locator("select[name=by]").select_option("release")
-        page.get_by_role("button", name="Show").first.click()
-        expect(page.locator("#segments-title")).to_have_text("By release")
+        page.get_by_role("button", name="Apply").click()
+        expect(page.locator("#segments-title")).to_have_text("By release and platform")
         page.locator("select[name=one]").select_option("2.9")
         page.locator("select[name=other]").select_option("2.10")
         page.get_by_role("button", name="Compare").first.click()
         expect(page.locator("#segments-compared")).to_contain_text(re.compile("between 2.9 and 2.10"))
-        page.locator("#options summary").click()
         page.locator("select[name='only.platform']").select_option("macos")
-        page.get_by_role("button", name="Decode again").click()
-        expect(page.locator("main")).to_contain_text("Only platform macos: 40,000 reports")
-        for width in (1280, 390):
+        page.get_by_role("button", name="Apply").click()
+        expect(page.locator("main")).to_contain_text("Only platform macos: 20,000 reports")
+        for width in (1600, 1280, 390, 320):
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width

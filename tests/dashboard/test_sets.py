@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import decode
-from hubbub.analysis.render.text import cells
+from hubbub.dashboard.chart_rows import digits_of
 from hubbub.dashboard.snapshot import parse_terms
 from hubbub.simulations.exact_tallies import sample_tally
 from tests.dashboard.kit import FIRST_DAY, text_of, visiting, words
@@ -26,12 +26,14 @@ async def test_the_page_of_a_set_holds_the_numbers_of_the_command(tmp_path) -> N
     async with visiting(str(tmp_path / "it.json")) as client:
         page, overview = words(await text_of(client, "/metric/it")), words(await text_of(client, "/"))
     decoding = decode(tally)
-    for i in range(3):
-        value, *numbers, _ = cells(decoding, i)
-        assert f"{value} {' '.join(numbers)}" in page
+    digits = digits_of([decoding], [range(3)])
+    for i in (0, 1):
+        numbers = f"{digits.value(decoding.estimate[i])} {digits.interval(decoding.low[i], decoding.high[i])}"
+        assert f"{decoding.values[i]} {' '.join(numbers.split())}" in page
+    assert "vim_keys < " in page
     assert "one that recorded nothing counts as using none of them" in page
     assert "which of 3 items (export, macros, vim_keys)" in page.lower()
-    assert "it set" in overview
+    assert "it set of 3" in overview
 
 
 def test_the_terms_of_metrics_that_accumulate_are_read() -> None:

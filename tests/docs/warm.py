@@ -22,7 +22,7 @@ theirs = set(sys.modules)
 import hubbub.analysis.render.charts, hubbub.analysis.commands.decode, hubbub.analysis.commands.plan
 import hubbub.client.commands, hubbub.client.peek, hubbub.collector.commands, hubbub.simulations.audit.command
 import hubbub.dashboard.app, hubbub.dashboard.commands, hubbub.collector.serve, hubbub.simulations.simulate.command
-import hubbub.simulations.sweep.command, tests.dashboard.made_bundle
+import hubbub.simulations.sweep.command
 from hubbub.command.main import main
 
 

@@ -25,7 +25,6 @@ from hubbub.dashboard.access import (
     is_from_own_page,
     must_sign_in,
 )
-from hubbub.dashboard.assets import ASSETS, Assets
 from hubbub.dashboard.candidates import CANDIDATES, CandidateList, CandidateLists
 from hubbub.dashboard.decode_jobs import DECODE_JOBS, DecodeJobs
 from hubbub.dashboard.page_cache import PAGE_CACHE, PageCache
@@ -61,7 +60,6 @@ async def _services(app: web.Application, clock: Callable[[], float]) -> AsyncIt
     """What lives as long as the application runs."""
     settings = app[SETTINGS]
     app[DECODE_JOBS] = DecodeJobs()
-    app[ASSETS] = Assets()
     app[PAGE_CACHE] = PageCache()
     app[RENDER_THREAD] = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
     source = open_source(settings)
@@ -73,7 +71,6 @@ async def _services(app: web.Application, clock: Callable[[], float]) -> AsyncIt
         await polling
     await app[POLLER].close()
     await app[DECODE_JOBS].close()
-    await app[ASSETS].close()
     app[RENDER_THREAD].shutdown(wait=False, cancel_futures=True)
 
 

@@ -7,24 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hubbub.analysis.render.glyphs import guess_bar
 from hubbub.analysis.render.text import percent
 from hubbub.analysis.result import Decoding
-from hubbub.dashboard.figures import Figure, epsilon_figure
+from hubbub.dashboard.chart_rows import Chart, ChartRow
+from hubbub.dashboard.downloads import drawable
 from hubbub.dashboard.query import View
 from hubbub.dashboard.reader_view import Readers, readers
-from hubbub.dashboard.sentences import Fact, several, with_unit
+from hubbub.dashboard.sentences import Fact, limit_in_words
 from hubbub.dashboard.snapshot import Snapshot, Terms
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.label import unprotected_of, words_of
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.privacy_page import guesses
 from hubbub.protocol.tally import undivided
 
-DOWNLOADS = {
-    "csv": "CSV, for a spreadsheet",
-    "json": "JSON, with diagnostics",
-    "parquet": "Parquet, for a notebook",
-    "png": "PNG, the chart for a slide",
-}
+DOWNLOADS = {"csv": "CSV", "json": "JSON", "parquet": "Parquet", "png": "Chart, PNG", "svg": "Chart, SVG"}
+PICTURES = ("png", "svg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,46 +34,58 @@ class Download:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Privacy:
-    """`figures` are epsilons, `details` sentences, `unprotected` what nothing here protects; `readers` is about those
-    who see published figures alone."""
+    """`guesses` say how many of 100 can be right, `details` are sentences, `unprotected` what nothing here protects;
+    `readers` is about those who see published figures alone."""
 
-    figures: tuple[Fact, ...]
-    chart: Figure | None
+    guesses: Chart
+    experts: str
     details: tuple[Fact, ...]
     unprotected: tuple[str, ...]
     readers: Readers
 
 
-def downloads(name: str, view: View, *, is_drawable: bool) -> tuple[Download, ...]:
+def downloads(name: str, view: View, decoding: Decoding) -> tuple[Download, ...]:
     """Exactly what `hubbub decode` writes."""
     return tuple(
         Download(f"/metric/{name}/{name}.{kind}{view.query()}", words)
         for kind, words in DOWNLOADS.items()
-        if is_drawable or kind != "png"
+        if drawable(decoding) or kind not in PICTURES
     )
 
 
 def privacy(definition: Definition, terms: Terms | None, snapshot: Snapshot) -> Privacy:
     """Every number is derived from the definition that the tally carries, rounded up."""
     words = words_of(definition)
-    figures = [
-        Fact("One report", f"ε {show(definition.epsilon_one_report)}"),
-        Fact("Seven reports", f"ε {show(definition.epsilon_after(7))}"),
-        Fact("All reports of one answer", f"ε {show(definition.epsilon_permanent)}"),
+    one, kept = definition.epsilon_one_report, definition.epsilon_permanent
+    bounds = [("with one report", one)]
+    if definition.every != "once":
+        bounds.append(("with all reports", kept))
+    rows = [
+        _guess("tossing a coin", 50),
+        *(_guess(name, guesses(epsilon)) for name, epsilon in bounds),
+        ChartRow("unprotected", guess_bar(100, protected=False), "100 of 100", css="more"),
     ]
-    if terms is not None:
-        lifetime = show((1 if definition.hold else terms.max_values) * definition.epsilon_permanent)
-        figures.append(Fact(f"A whole life, {several(terms.max_values, 'answer')}", f"ε {lifetime}"))
+    whole = f"{show(kept)} for everything an install ever says, whatever changes"
+    if definition.hold is None:
+        life = "" if terms is None else f", {show(terms.max_values * kept)} for the life of an install"
+        whole = f"{show(kept)} for all reports of one answer{life}"
+    experts = f"Experts call this privacy loss (epsilon), upper bound: {show(one)} for one report, {whole}."
     details = [Fact(name.capitalize(), _sentence(words[name])) for name in ("asked", "sent", "tells")]
     if terms is not None:
         details.append(Fact("Who", f"{terms.owner}, until {terms.expires}."))
     return Privacy(
-        figures=tuple(figures),
-        chart=epsilon_figure(definition) if definition.every != "once" else None,
+        guesses=Chart(
+            caption="How often a guess between two answers can be right, at most", rows=tuple(rows), css="wide"
+        ),
+        experts=experts,
         details=tuple(details),
         unprotected=tuple(unprotected_of(definition)),
         readers=readers(definition, terms, snapshot),
     )
+
+
+def _guess(name: str, right: int) -> ChartRow:
+    return ChartRow(name, guess_bar(right), f"{right} of 100")
 
 
 def _sentence(words: str) -> str:
@@ -84,10 +95,13 @@ def _sentence(words: str) -> str:
 def diagnostics(decoding: Decoding, snapshot: Snapshot) -> tuple[Fact, ...]:
     """What a careful reader checks before believing a table."""
     found = decoding.diagnostics
-    in_unit = with_unit(decoding, f"{found.attack_radius:.3g}")
-    radius = percent(found.attack_radius) if decoding.has_shares else in_unit
-    facts = [Fact(f"If {percent(found.fake_share)} of reports were fake", f"an estimate could be off by {radius}")]
-    facts += _cohorts(decoding, snapshot)
+    radius = (
+        percent(found.attack_radius) if decoding.has_shares else f"{found.attack_radius:.3g} {decoding.unit}".strip()
+    )
+    facts = [Fact(f"If {percent(found.fake_share)} of reports were fake, an estimate could be off by", radius)]
+    if np.isfinite(decoding.noise_floor):
+        facts.append(Fact("Detection limit", limit_in_words(decoding)))
+    facts += _groups(decoding, snapshot)
     if found.num_columns > 1:
         facts.append(Fact("Told apart", f"{found.rank:,} of {found.num_columns:,} values"))
     if found.indistinguishable:
@@ -96,11 +110,13 @@ def diagnostics(decoding: Decoding, snapshot: Snapshot) -> tuple[Fact, ...]:
     if found.hidden_heavy_share:
         share = percent(found.hidden_heavy_share)
         facts.append(Fact("Outside the list", f"a string held by about {share} is not in it"))
+    whom = "the installs that reported" if decoding.estimand == "reporting" else "the population behind them"
+    facts.append(Fact("Intervals describe", whom))
     return tuple(facts)
 
 
-def _cohorts(decoding: Decoding, snapshot: Snapshot) -> list[Fact]:
-    what = "cohort" if decoding.distribution is None else "level"
+def _groups(decoding: Decoding, snapshot: Snapshot) -> list[Fact]:
+    what = "group" if decoding.distribution is None else "level"
     sizes = np.array(
         [
             sum(counts.num_reports[cohort] for counts in tally.epochs.values())
@@ -110,13 +126,15 @@ def _cohorts(decoding: Decoding, snapshot: Snapshot) -> list[Fact]:
     )
     if len(sizes) < 2:
         return []
-    facts = [Fact(f"{what.capitalize()}s", f"{len(sizes):,}, of {sizes.min():,} to {sizes.max():,} reports")]
+    counted = f"{len(sizes):,}, of {sizes.min():,} to {sizes.max():,} reports"
+    facts = [Fact(f"{what.capitalize()}s of installs", counted)]
+    agree = f"{what.capitalize()}s agree with each other"
     odd = decoding.diagnostics.odd_cohorts
     if np.isnan(decoding.diagnostics.cohort_p).all():
-        facts.append(Fact("Fit", "cannot be checked with these reports"))
+        facts.append(Fact(agree, "cannot be checked with these reports"))
     elif odd:
         some = ", ".join(map(str, odd[:10]))
-        facts.append(Fact("Fit", f"{what}s {some} do not fit the others: broken, or tampered with"))
+        facts.append(Fact(agree, f"no: {what}s {some} do not fit, broken or tampered with"))
     else:
-        facts.append(Fact("Fit", f"all {what}s agree, as far as noise lets one tell"))
+        facts.append(Fact(agree, "yes, as far as noise lets one tell"))
     return facts

@@ -17,7 +17,6 @@ from aiohttp import web
 from hubbub.analysis.candidates_file import read_candidates
 from hubbub.analysis.commands.decode import add_candidates
 from hubbub.dashboard.app import make_app
-from hubbub.dashboard.assets import ASSETS
 from hubbub.dashboard.candidates import CandidateList
 from hubbub.dashboard.settings import Settings
 from hubbub.protocol.invalid import Invalid
@@ -93,7 +92,6 @@ async def _serve(settings: Settings, *, browser: bool) -> None:
     await runner.setup()
     try:
         await web.TCPSite(runner, settings.host, settings.port).start()
-        app[ASSETS].begin()
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(NotImplementedError):  # Windows has Ctrl-C as an exception

@@ -17,17 +17,18 @@ from aiohttp import web
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.invalid import Invalid
 
-MOST_KEPT = 1000
+MOST_KEPT = 8000
 MOST_ROWS = 4_000_000
-MOST_WAITING = 300
+MOST_WAITING = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeJob:
-    """Work to be done. `question` is what a viewer chose, `content` the fingerprint of the counts it is asked of."""
+    """Work to be done. `question` is what a viewer chose; `content` all that the answer depends on, the counts among
+    it: two questions of the same content have one answer."""
 
     question: Hashable
-    content: bytes
+    content: Hashable
     decode: Callable[[], Decoding]
 
 
@@ -37,8 +38,12 @@ class Decoded:
 
     decoding: Decoding | None
     problem: str
-    content: bytes
+    content: Hashable
     fresh: bool = True
+
+    @property
+    def num_rows(self) -> int:
+        return 0 if self.decoding is None else len(self.decoding)
 
 
 class DecodeJobs:
@@ -46,27 +51,35 @@ class DecodeJobs:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="decode")
-        self._kept: OrderedDict[tuple[Hashable, bytes], Decoded] = OrderedDict()
-        self._latest: dict[Hashable, bytes] = {}
+        self._kept: OrderedDict[Hashable, Decoded] = OrderedDict()
+        self._latest: dict[Hashable, Hashable] = {}
         self._under_way: dict[Hashable, asyncio.Future[None]] = {}
+        self._asked: dict[Hashable, Hashable] = {}
+        """Which content is being decoded for a question."""
+        self._rows = 0
         self.made = 0
 
     def get(self, job: DecodeJob) -> Decoded | None:
         """What is known. What is not is begun; None if there is nothing to show meanwhile."""
-        key = job.question, job.content
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
-        if job.question not in self._under_way and len(self._under_way) < MOST_WAITING:
+        if job.content in self._kept:
+            self._kept.move_to_end(job.content)
+            self._latest[job.question] = job.content
+            return self._kept[job.content]
+        if not self._is_under_way(job) and len(self._under_way) < MOST_WAITING:
             self._begin(job)
-        before = self._kept.get((job.question, self._latest.get(job.question, b"")))
+        before = self._kept.get(self._latest.get(job.question))
         return None if before is None else replace(before, fresh=False)
+
+    def _is_under_way(self, job: DecodeJob) -> bool:
+        """The same counts are being decoded, or older ones for the same question: then newer ones wait."""
+        return job.content in self._under_way or job.question in self._asked
 
     async def wait(self, jobs: Sequence[DecodeJob], seconds: float) -> None:
         """Until all of these are known, or so many seconds have passed."""
         for job in jobs:
             self.get(job)
-        running = [self._under_way[job.question] for job in jobs if job.question in self._under_way]
+        contents = {self._asked.get(job.question, job.content) for job in jobs}
+        running = [self._under_way[content] for content in contents if content in self._under_way]
         if running:
             await asyncio.wait(running, timeout=seconds)
 
@@ -77,20 +90,20 @@ class DecodeJobs:
                 self.made += 1
                 self._keep(job, found)
             finally:
-                del self._under_way[job.question]
+                del self._under_way[job.content], self._asked[job.question]
 
-        self._under_way[job.question] = asyncio.ensure_future(finish())
+        self._asked[job.question] = job.content
+        self._under_way[job.content] = asyncio.ensure_future(finish())
 
     def _keep(self, job: DecodeJob, found: Decoded) -> None:
-        self._kept[job.question, job.content] = found
+        self._kept[job.content] = found
+        self._rows += found.num_rows
         self._latest[job.question] = job.content
-        while len(self._kept) > MOST_KEPT or (self._rows() > MOST_ROWS and len(self._kept) > 1):
-            (question, content), _ = self._kept.popitem(last=False)
-            if self._latest.get(question) == content:
-                del self._latest[question]
-
-    def _rows(self) -> int:
-        return sum(len(found.decoding) for found in self._kept.values() if found.decoding is not None)
+        while len(self._kept) > MOST_KEPT or (self._rows > MOST_ROWS and len(self._kept) > 1):
+            _, oldest = self._kept.popitem(last=False)
+            self._rows -= oldest.num_rows
+        if len(self._latest) > 2 * MOST_KEPT:
+            self._latest = {question: key for question, key in self._latest.items() if key in self._kept}
 
     async def close(self) -> None:
         """Waits for nothing: what is being decoded is thrown away."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from hubbub.analysis.render.charts import decoding_chart
 from hubbub.analysis.render.export import to_csv, to_json, write_parquet
 from hubbub.analysis.result import Decoding
-from hubbub.dashboard.figures import drawable
 from hubbub.protocol.invalid import Invalid
 
 TYPES = {
@@ -16,6 +17,7 @@ TYPES = {
     "json": "application/json",
     "parquet": "application/vnd.apache.parquet",
     "png": "image/png",
+    "svg": "image/svg+xml",
 }
 
 
@@ -38,3 +40,11 @@ def chart_of(decoding: Decoding) -> str:
         raise Invalid([f"there is nothing to draw of {decoding.metric}: it could not be estimated"])
     chart: str = decoding_chart(decoding).to_json()
     return chart
+
+
+def drawable(decoding: Decoding) -> bool:
+    """Whether there is anything to draw."""
+    finite = np.isfinite(decoding.estimate) & np.isfinite(decoding.low) & np.isfinite(decoding.high)
+    if decoding.distribution is not None:
+        return bool(finite.all())
+    return bool(finite.any()) if decoding.has_shares else bool(finite[0])

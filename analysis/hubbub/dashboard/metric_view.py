@@ -1,5 +1,5 @@
-"""One metric as plain values for `templates/metric.html`: what was found, in words, in a picture and in a table; what
-can be chosen; what to look for; over time; between two epochs; what stands beside it."""
+"""One metric as plain values for `templates/_metric.html`, in the order in which it is read: a sentence that answers
+the question, the chart, the table, what it costs people, and folded what statisticians check."""
 
 from __future__ import annotations
 
@@ -7,34 +7,52 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from hubbub.analysis.kinds import kind_of
-from hubbub.analysis.options import CORRECTIONS, ESTIMANDS
-from hubbub.analysis.render.text import remarks
-from hubbub.analysis.result import ANSWER, NUMBER, Decoding
+import numpy as np
+
+from hubbub.analysis.render.digits import Digits
+from hubbub.analysis.render.glyphs import Axis, Look, Moment, Svg, line
+from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, Decoding
 from hubbub.dashboard import aside_view, tables
 from hubbub.dashboard.aside_view import Download, Privacy
-from hubbub.dashboard.figures import Figure, decoding_figure
-from hubbub.dashboard.metric_inputs import MetricInputs
-from hubbub.dashboard.query import CONFIDENCES, ONLY, Select
-from hubbub.dashboard.row_choice import table_rows
+from hubbub.dashboard.chart_rows import Chart, ChartRow, RowStyle, axis_of, decoding_rows, digits_of
+from hubbub.dashboard.filters_view import OptionsView, options_view
+from hubbub.dashboard.metric_inputs import SINGLE, MetricInputs
+from hubbub.dashboard.periods import named, since
+from hubbub.dashboard.row_choice import MOST_CHART_ROWS, card_rows, table_rows
 from hubbub.dashboard.segments_view import SegmentsView, segments_view
-from hubbub.dashboard.sentences import Fact, epochs_in_words, headline, several, withheld_in_words
+from hubbub.dashboard.sentences import (
+    Change,
+    Fact,
+    Headline,
+    change,
+    headline,
+    kind_in_words,
+    row_digits,
+    several,
+    withheld_in_words,
+)
 from hubbub.dashboard.series_view import ComparisonView, SeriesView, comparison_view, series_view
 from hubbub.dashboard.tables import Table
+from hubbub.protocol.epsilon import show
+from hubbub.protocol.label import how_often
 from hubbub.protocol.segments import in_words
-
-ESTIMANDS_IN_WORDS = {"reporting": "installs that reported", "population": "the population behind"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultView:
     """What was found, or why nothing was."""
 
-    state: Literal["no answers", "decoding", "failed", "found"]
+    state: Literal["no answers", "too few", "decoding", "failed", "found"]
     problem: str = ""
     lead: str = ""
     note: str = ""
-    figure: Figure | None = None
+    period: str = ""
+    said: Headline | None = None
+    change: Change | None = None
+    facts: tuple[Fact, ...] = ()
+    chart: Chart | None = None
+    picture: Svg | None = None
+    """Of a range: the share of answers under each number."""
     table: Table | None = None
     cells: Table | None = None
     """Of a range, whose quantiles say more."""
@@ -56,23 +74,17 @@ class CandidatesView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptionsView:
-    """`open`: something was chosen, so the choices are in sight."""
-
-    fields: tuple[Select, ...]
-    has_shares: bool
-    exclude_absent: bool
-    open: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricView:
     """All between bar and foot; the same for every viewer of the same counts."""
 
     name: str
     kind: str
-    why: str | None
+    why: str
+    asked: str
     query: str
+    epsilon: str
+    single: bool
+    """One value: over time is its main picture."""
     candidates: CandidatesView | None
     result: ResultView
     options: OptionsView
@@ -87,58 +99,137 @@ class MetricView:
 def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
     definition = inputs.snapshot.definitions(inputs.name)[-1]
     terms = inputs.snapshot.terms_of(inputs.name)
-    decoding = inputs.whole.decoding if inputs.whole else None
-    figure = decoding_figure(decoding) if decoding is not None else None
-    has_series = definition.every != "once" or len(inputs.epochs) > 1
+    decoding = inputs.decoding
+    question = definition.shape.question()
+    has_series = (definition.every != "once" or len(inputs.epochs) > 1) and not definition.shape.discovers
+    series = series_view(inputs) if has_series else None
     return MetricView(
         name=inputs.name,
-        kind=definition.kind,
-        why=terms.why if terms else None,
+        kind=f"{kind_in_words(definition)}, {how_often(definition)}",
+        why=terms.why if terms else "",
+        asked=f"{question[:1].upper()}{question[1:]}.",
         query=inputs.view.query(),
+        epsilon=show(definition.epsilon_one_report),
+        single=definition.kind in SINGLE and series is not None and series.picture is not None,
         candidates=_candidates(inputs, public=public) if definition.shape.open_list else None,
-        result=_result(inputs, figure, definition.every),
-        options=_options(inputs),
+        result=_result(inputs),
+        options=options_view(inputs),
         segments=segments_view(inputs),
-        series=series_view(inputs) if has_series else None,
+        series=series,
         comparison=comparison_view(inputs),
-        downloads=aside_view.downloads(inputs.name, inputs.view, is_drawable=figure is not None)
-        if decoding is not None
-        else (),
+        downloads=aside_view.downloads(inputs.name, inputs.view, decoding) if decoding is not None else (),
         privacy=aside_view.privacy(definition, terms, inputs.snapshot),
         diagnostics=aside_view.diagnostics(decoding, inputs.snapshot) if decoding is not None else (),
     )
 
 
-def _result(inputs: MetricInputs, figure: Figure | None, every: str) -> ResultView:
-    withheld = withheld_in_words(*inputs.snapshot.withheld_of(inputs.name))
+def _result(inputs: MetricInputs) -> ResultView:
+    number, at_least = inputs.snapshot.withheld_of(inputs.name)
+    withheld = withheld_in_words(number, at_least)
     if not inputs.epochs:
-        return ResultView(state="no answers", withheld=withheld)
+        return ResultView(state="too few" if withheld else "no answers", withheld=withheld)
     if inputs.whole is None:
         return ResultView(state="decoding")
     if inputs.whole.decoding is None:
         return ResultView(state="failed", problem=inputs.whole.problem)
     decoding = inputs.whole.decoding
-    chosen = [inputs.view.epoch] if inputs.view.epoch else inputs.epochs
-    older = "" if inputs.whole.fresh else " Newer counts are being decoded."
+    shown = _chart_rows(decoding)
+    digits = digits_of([decoding], [shown]) if shown else None
+    said = headline(decoding, digits)
+    moved = change(_previous(inputs), decoding, since(inputs.chosen, inputs.every))
     whom = f"Only {in_words(inputs.view.only)}: " if inputs.view.only else ""
-    rows = table_rows(decoding)
-    table, cells, num_cells = _tables(decoding, rows)
+    older = "" if inputs.whole.fresh else " Newer counts are being decoded."
+    table, cells, num_cells = _tables(decoding)
     return ResultView(
         state="found",
-        lead=headline(decoding).sentence,
-        note=f"{whom}{several(decoding.num_reports, 'report')}; {epochs_in_words(chosen, every)}.{older}",
-        figure=figure,
+        lead=said.sentence + (f" {moved.words}." if moved else ""),
+        note=f"{whom}{several(decoding.num_reports, 'report')}; {named(inputs.chosen, inputs.every)}.{older}",
+        period=named(inputs.chosen, inputs.every),
+        said=said,
+        change=moved,
+        facts=tuple(_facts(inputs, decoding, said, moved)),
+        chart=_chart(decoding, shown, digits),
+        picture=_distribution(decoding),
         table=table,
         cells=cells,
         num_cells=num_cells,
-        num_hidden=len(decoding) - len(rows),
-        remarks=tuple(remarks(decoding)),
+        num_hidden=len(decoding) - len(table_rows(decoding)),
+        remarks=tuple(decoding.notes),
         withheld=withheld,
     )
 
 
-def _tables(decoding: Decoding, rows: list[int]) -> tuple[Table, Table | None, int]:
+def _previous(inputs: MetricInputs) -> Decoding | None:
+    return inputs.previous.decoding if inputs.previous else None
+
+
+def _facts(inputs: MetricInputs, decoding: Decoding, said: Headline, moved: Change | None) -> Iterator[Fact]:
+    if said.found and said.row is not None:
+        digits, i = row_digits(decoding, said.row), said.row
+        yield Fact(f"{100 * decoding.confidence:g} % interval", digits.interval(decoding.low[i], decoding.high[i]))
+    if moved is not None and moved.sign:
+        yield Fact("Change", moved.interval)
+    yield Fact("Reports" if len(inputs.chosen) > 1 else "Installs that reported", f"{decoding.num_reports:,}")
+    absent = next((i for i, role in enumerate(decoding.roles) if role == ABSENT), None)
+    if absent is not None and np.isfinite(decoding.std_error[absent]):
+        digits = row_digits(decoding, absent)
+        ends = digits.interval(decoding.low[absent], decoding.high[absent])
+        yield Fact("Gave no answer", f"{digits.value(decoding.estimate[absent])}, {ends}")
+
+
+def _chart_rows(decoding: Decoding) -> list[int]:
+    if NUMBER in decoding.roles:
+        return card_rows(decoding)
+    rows = table_rows(decoding)
+    answers = [i for i in rows if decoding.roles[i] == ANSWER]
+    if len(answers) > MOST_CHART_ROWS:
+        answers = card_rows(decoding, MOST_CHART_ROWS)
+    elif not decoding.natural_order:
+        answers.sort(key=lambda i: -float(np.nan_to_num(decoding.estimate[i], nan=-1.0)))
+    return answers + [i for i in rows if decoding.roles[i] != ANSWER and np.isfinite(decoding.std_error[i])]
+
+
+def _chart(decoding: Decoding, rows: list[int], digits: Digits | None) -> Chart | None:
+    if not rows or digits is None:
+        return None
+    style = RowStyle(axis=axis_of([decoding], [rows]), digits=digits, height=16, spread=True)
+    shown = decoding_rows(decoding, rows, style)
+    answers = sum(role == ANSWER for role in decoding.roles) if NUMBER not in decoding.roles else 0
+    hidden = answers - sum(decoding.roles[i] == ANSWER for i in rows)
+    if hidden > 0:
+        found = int(decoding.detected.sum()) - sum(bool(decoding.detected[i]) for i in rows)
+        shown = (*shown, ChartRow(f"{hidden:,} more", None, f"{found:,} detected", css="more"))
+    return Chart(caption=f"{decoding.metric}: estimates with intervals", rows=shown, css="wide")
+
+
+def _distribution(decoding: Decoding) -> Svg | None:
+    """The share of answers under each number, in its band."""
+    distribution = decoding.distribution
+    if distribution is None or not np.isfinite(decoding.estimate).all():
+        return None
+    band = distribution.cdf()
+    where = np.searchsorted(distribution.edges(), band.points)
+    smooth = distribution.best_guess_cdf()[np.minimum(where, distribution.num_leaves)]
+    low, high = np.clip(band.low, 0, 1), np.clip(band.high, 0, 1)
+    start, end = float(band.points[0]), float(band.points[-1])
+    unit = f" {decoding.unit}" if decoding.unit else ""
+    moments = [
+        Moment(f"{x:g}{unit}", float(s), float(a), float(b))
+        for x, s, a, b in zip(band.points, smooth, low, high, strict=True)
+    ]
+    look = Look(
+        words=f"Share of answers under each number, from {start:g} to {end:g}{unit}. {headline(decoding).sentence}",
+        show=Digits(0, is_share=True).value,
+        axis=Axis(0, 1),
+        height=260,
+        places=[(float(x) - start) / (end - start) for x in band.points],
+    )
+    return line(moments, look)
+
+
+def _tables(decoding: Decoding) -> tuple[Table, Table | None, int]:
     """The table in sight; of a range also that of its cells, and how many there are."""
+    rows = table_rows(decoding)
     if decoding.distribution is None:
         return tables.estimates(decoding, rows, "Estimates"), None, 0
     numbers = [i for i in rows if decoding.roles[i] == NUMBER]
@@ -150,44 +241,19 @@ def _tables(decoding: Decoding, rows: list[int]) -> tuple[Table, Table | None, i
 def _candidates(inputs: MetricInputs, *, public: bool) -> CandidatesView:
     """Strings can only be found among those somebody thought of."""
     listed = inputs.candidates
-    words = (
-        f"{len(listed.texts):,} candidates, {listed.origin}."
-        if listed
-        else "No candidates yet. Strings are found only among "
-        "those listed: give a list of what people may have answered, one a line."
-    )
+    if listed is not None:
+        words = f"{len(listed.texts):,} candidates, {listed.origin}."
+    elif inputs.snapshot.definitions(inputs.name)[-1].shape.discovers:
+        words = "No list is needed: what enough installs share is found. Texts that you list are tested besides."
+    else:
+        words = (
+            "No candidates yet. Strings are found only among those listed: give a list of what people may have "
+            "answered, one a line."
+        )
     return CandidatesView(
         words=words,
         listed=listed is not None,
         problem=inputs.problem,
         can_upload=not public,
         can_forget=not public and listed is not None and listed.uploaded,
-    )
-
-
-def _pickers(inputs: MetricInputs) -> Iterator[Select]:
-    """For each key of segments, which installs to look at."""
-    chosen = dict(inputs.view.only)
-    for key, values in inputs.snapshot.segments(inputs.name).items():
-        choices = (("", "all"), *((value, value) for value in values))
-        yield Select(f"{ONLY}{key}", key.capitalize(), choices, chosen.get(key, ""))
-
-
-def _options(inputs: MetricInputs) -> OptionsView:
-    view = inputs.view
-    epochs = (("", "all together"), *((epoch, epoch) for epoch in reversed(inputs.epochs)))
-    confidences = tuple((text, f"{100 * float(text):g} %") for text in CONFIDENCES)
-    estimands = tuple((name, ESTIMANDS_IN_WORDS[name]) for name in ESTIMANDS)
-    corrections = tuple((name, name.title()) for name in CORRECTIONS)
-    return OptionsView(
-        fields=(
-            *_pickers(inputs),
-            Select("epoch", "Epoch", epochs, view.epoch or ""),
-            Select("confidence", "Confidence", confidences, view.confidence),
-            Select("estimand", "Speak of", estimands, view.estimand),
-            Select("correction", "Many values", corrections, view.correction),
-        ),
-        has_shares=kind_of(inputs.snapshot.definitions(inputs.name)[-1].shape.form).has_shares,
-        exclude_absent=view.exclude_absent,
-        open=bool(view.query()),
     )

@@ -1,183 +1,262 @@
-"""All metrics at a glance, as plain values for `templates/overview.html`: a card each, with its figure, how sure it is,
-and what it costs in privacy; below, how the collector is doing."""
+"""All metrics at a glance, as plain values for `templates/_overview.html`: active installs, what changed, a card for
+each metric with five rows in its chart, and how the collector is doing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hubbub.analysis.render.text import percent
-from hubbub.analysis.result import NUMBER, Decoding
-from hubbub.dashboard import tables
-from hubbub.dashboard.decode_jobs import Decoded
-from hubbub.dashboard.figures import Scale
+from hubbub.analysis.render.glyphs import Axis, Svg, bar, below_limit, rail, share_axis, spark
+from hubbub.analysis.result import ANSWER, NUMBER, Decoding
+from hubbub.dashboard.chart_rows import Chart, ChartRow, RowStyle, axis_of, chart_row, decoding_rows, digits_of
+from hubbub.dashboard.collector_view import CollectorView, collector_view
 from hubbub.dashboard.health import Health
 from hubbub.dashboard.installs_view import InstallsView, installs_view
-from hubbub.dashboard.lines import Line, line
-from hubbub.dashboard.row_choice import card_rows
-from hubbub.dashboard.sentences import (
-    Fact,
-    headline,
-    periods_in_words,
-    several,
-    value_label,
-    with_unit,
-    withheld_in_words,
-)
+from hubbub.dashboard.overview_inputs import CardInputs, OverviewChoice, all_segments
+from hubbub.dashboard.periods import ALL, LAST, UNITS, named, next_numbers, short, since
+from hubbub.dashboard.query import ONLY, Select
+from hubbub.dashboard.row_choice import MOST_CARD_ROWS, card_rows
+from hubbub.dashboard.sentences import Change, change, headline, kind_in_words, several
+from hubbub.dashboard.series_view import known_in, moments_of
 from hubbub.dashboard.snapshot import Snapshot
-from hubbub.dashboard.tables import Table
 from hubbub.protocol.epsilon import show
-from hubbub.protocol.metric import Definition
+from hubbub.protocol.privacy_page import guesses
+
+MOST_CHANGES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """`figure` and `caption` are what was found, or why nothing is shown. One line alone is drawn large, with the
-    `limits` of its scale; several make a table."""
+    """`figure` is a number with its `unit`, or (`word`) why there is none. `note` stands where the chart would."""
 
     name: str
+    query: str
     kind: str
     why: str
-    figure: str
-    caption: str
-    found: bool
-    certain: bool
-    busy: bool
-    lines: tuple[Line, ...]
-    limits: tuple[str, ...]
-    reports: str
     epsilon: str
+    sure: int
+    figure: str = ""
+    unit: str = ""
+    word: bool = False
+    caption: str = ""
+    change: Change = field(default_factory=lambda: Change(""))
+    spark: Svg | None = None
+    chart: Chart | None = None
+    note: str = ""
+    busy: bool = False
+    reports: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectorView:
-    """Since it was started: what it took, what it refused and why."""
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A panel of "What changed": a metric, or a value of one, and where to look closer."""
 
-    facts: tuple[Fact, ...]
-    refusals: Table | None
+    name: str
+    sign: str
+    words: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewView:
-    summary: str
+    title: str
+    fields: tuple[Select, ...]
     installs: InstallsView | None
+    changes_title: str
+    changes: tuple[Changed, ...]
+    others: str
+    """Over the panel of the metrics that did not change."""
+    unchanged: str
     cards: tuple[Card, ...]
+    keys: tuple[tuple[Svg, str], ...]
     collector: CollectorView | None
     pending: bool
 
 
-def overview_view(snapshot: Snapshot, known: Mapping[str, Decoded | None], health: Health | None) -> OverviewView:
-    """`known` holds the metrics that were counted; None for those still being decoded."""
-    names = snapshot.names
+def overview_view(
+    snapshot: Snapshot, choice: OverviewChoice, known: Mapping[str, CardInputs], health: Health | None, now: float
+) -> OverviewView:
+    changes = {name: found for name in known if (found := _change(snapshot, name, known)) is not None}
+    changed = [(name, found) for name, found in changes.items() if found.sign]
+    cards = tuple(_card(snapshot, name, choice, inputs, changes.get(name), now) for name, inputs in known.items())
+    address = {card.name: f"/metric/{card.name}{card.query}" for card in cards}
+    newest = max((each.chosen[-1] for each in known.values() if each.chosen), default="")
+    every = next((snapshot.definitions(n)[-1].every for n, each in known.items() if newest in each.chosen), "day")
+    when = {"": f"this {UNITS[every]}", ALL: "in all"}.get(choice.epoch, "in this period")
     return OverviewView(
-        summary=_summary(snapshot),
-        installs=installs_view(snapshot),
-        cards=tuple(_card(snapshot, name, known.get(name)) for name in names),
-        collector=None if health is None else _collector(health),
-        pending=any(
-            _num_reports(snapshot, name) and ((decoded := known.get(name)) is None or not decoded.fresh)
-            for name in names
+        title=f"{snapshot.app or 'Metrics'}, {named([newest], every)}" if newest else snapshot.app or "Metrics",
+        fields=tuple(_fields(snapshot, choice, newest, every)),
+        installs=installs_view(snapshot, choice.only),
+        changes_title=f"What changed {when}",
+        changes=tuple(
+            Changed(f"{name}: {found.value}" if found.value else name, found.sign, found.moved, address[name])
+            for name, found in changed[:MOST_CHANGES]
         ),
+        others=several(len(changes) - len(changed), "other metric") if changed and len(changes) > len(changed) else "",
+        unchanged=_unchanged(len(changes), len(changed)),
+        cards=cards,
+        keys=_KEYS,
+        collector=None if health is None else collector_view(health),
+        pending=any(inputs.pending for inputs in known.values()),
     )
 
 
-def _summary(snapshot: Snapshot) -> str:
-    names = snapshot.names
-    newest = max((epochs[-1] for name in names if (epochs := snapshot.epochs(name))), default="")
-    silent = sum(not _num_reports(snapshot, name) for name in names)
-    until = f", the newest of {newest}" if newest else ""
-    reports, metrics = several(snapshot.num_reports, "report"), several(len(names), "metric")
-    return f"{reports} of {metrics}{until}." + (f" {silent} of them without an answer so far." if silent else "")
+def _fields(snapshot: Snapshot, choice: OverviewChoice, newest: str, every: str) -> Iterator[Select]:
+    if not newest:
+        return
+    unit = UNITS[every]
+    periods = [("", named([newest], every)), *((value, f"Last {n} {unit}s") for value, n in LAST.items())]
+    yield Select("epoch", "Period", (*periods, (ALL, "All together")), choice.epoch)
+    chosen = dict(choice.only)
+    for key, values in all_segments(snapshot).items():
+        words = (("", f"All {key}s"), *((value, value) for value in values))
+        yield Select(f"{ONLY}{key}", key.capitalize(), words, chosen.get(key, ""))
 
 
-def _num_reports(snapshot: Snapshot, name: str) -> int:
-    return sum(tally.num_reports for tally in snapshot.tallies.get(name, ()))
+def _change(snapshot: Snapshot, name: str, known: Mapping[str, CardInputs]) -> Change | None:
+    """Corrected for all metrics on the page."""
+    inputs = known[name]
+    before, after = (None if each is None else each.decoding for each in (inputs.before, inputs.whole))
+    compared = sum(bool(each.earlier) for each in known.values())
+    return change(before, after, since(inputs.chosen, snapshot.definitions(name)[-1].every), metrics=max(compared, 1))
 
 
-def _card(snapshot: Snapshot, name: str, decoded: Decoded | None) -> Card:
+def _unchanged(tested: int, changed: int) -> str:
+    if not tested:
+        return "There is nothing to compare with yet."
+    return (
+        f"No significant change. A change is called significant at 5 %, corrected for {several(tested, 'metric')}."
+        if changed < tested
+        else f"Significant at 5 %, corrected for {several(tested, 'metric')}."
+    )
+
+
+def _card(
+    snapshot: Snapshot, name: str, choice: OverviewChoice, inputs: CardInputs, changed: Change | None, now: float
+) -> Card:
     definition, terms = snapshot.definitions(name)[-1], snapshot.terms_of(name)
-    num_reports = _num_reports(snapshot, name)
-    decoding = decoded.decoding if decoded and num_reports else None
-    withheld, at_least = snapshot.withheld_of(name)
-    figure, caption, certain = _said(num_reports, decoded, withheld, at_least)
-    lines, limits = _lines(decoding, definition) if decoding is not None else ((), ())
-    periods = periods_in_words(snapshot.epochs(name), definition.every)
-    return Card(
+    decoding = inputs.whole.decoding if inputs.whole else None
+    card = Card(
         name=name,
-        kind=definition.kind,
+        query=choice.query(list(snapshot.segments(name))),
+        kind=kind_in_words(definition),
         why=terms.why if terms else "",
-        figure=figure,
-        caption=caption,
-        found=decoding is not None,
-        certain=certain,
-        busy=bool(num_reports) and decoded is None,
-        lines=lines,
-        limits=limits,
-        reports=(f"{several(num_reports, 'report')} in {periods}" if num_reports else "no reports")
-        + (f"; {withheld:,} withheld" if withheld else ""),
         epsilon=show(definition.epsilon_one_report),
+        sure=guesses(definition.epsilon_one_report),
+        busy=inputs.whole is None and bool(inputs.chosen),
+    )
+    if decoding is None or not decoding.num_reports:
+        figure, caption, trend, note, reports = _nothing(snapshot, name, inputs, choice, now)
+        said_why = Change(trend)
+        return replace(card, figure=figure, word=True, caption=caption, change=said_why, note=note, reports=reports)
+    rows = card_rows(decoding)
+    digits = digits_of([decoding], [rows]) if rows else None
+    said = headline(decoding, digits)
+    older = inputs.whole is not None and not inputs.whole.fresh
+    return replace(
+        card,
+        figure=said.figure,
+        unit=said.unit,
+        word=not said.found,
+        caption=said.caption,
+        change=changed or Change("Newer counts are being decoded" if older else "Nothing to compare with yet"),
+        spark=_spark(decoding, inputs, definition.every) if said.found else None,
+        chart=_chart(decoding, inputs, definition.every),
+        reports=several(decoding.num_reports, "report"),
     )
 
 
-def _said(num_reports: int, decoded: Decoded | None, withheld: int, at_least: int) -> tuple[str, str, bool]:
-    """Figure, caption, and whether that is certain."""
-    if not num_reports and withheld:
-        return "Too few answers yet", withheld_in_words(withheld, at_least), False
-    if not num_reports:
-        return "No answers yet", "It is asked; nothing has arrived.", False
-    if decoded is None:
-        return "Decoding …", "The counts are being turned into estimates.", False
-    if decoded.decoding is None:
-        return "Cannot be decoded", decoded.problem, False
-    said = headline(decoded.decoding)
-    return said.figure, said.caption, said.certain
+def _nothing(
+    snapshot: Snapshot, name: str, inputs: CardInputs, choice: OverviewChoice, now: float
+) -> tuple[str, str, str, str, str]:
+    """Figure, caption, trend, note and reports of a card without numbers."""
+    every = snapshot.definitions(name)[-1].every
+    unit = UNITS[every]
+    withheld, at_least = snapshot.withheld_of(name)
+    if inputs.whole is not None and inputs.whole.decoding is None:
+        return "Cannot be decoded", inputs.whole.problem, "", "", ""
+    if inputs.chosen and inputs.whole is None:
+        return "Decoding …", "The counts are being turned into estimates.", "", "", ""
+    if withheld:
+        longer = "Choose a longer period or all installs" if choice.only or inputs.chosen else f"Wait for more {unit}s"
+        note = (
+            f"Counts of fewer than {at_least} reports are not shown. This is a courtesy; what protects people is the "
+            "noise."
+        )
+        return "Too few reports", f"fewer than {at_least} in this {unit}", longer, note, f"under {at_least} reports"
+    if choice.only and snapshot.epochs(name):
+        return "No reports", "none of these installs", "Choose all installs", "", "0 reports"
+    note = f"A {unit} is shown when it is over, so that a number never moves while you look at it."
+    when = f"First numbers on {next_numbers(every, now)}"
+    return "Collecting", f"no reports for a finished {unit} yet", when, note, "0 reports"
 
 
-def _lines(decoding: Decoding, definition: Definition) -> tuple[tuple[Line, ...], tuple[str, ...]]:
-    """The lines of a card and the limits of their scale."""
+def _spark(decoding: Decoding, inputs: CardInputs, every: str) -> Svg | None:
+    row = headline(decoding).row
+    if row is None or len(inputs.spark) < 2 or any(each is None for each in inputs.spark):
+        return None
+    value, role = decoding.values[row], decoding.roles[row]
+    known = known_in([("", each) for each in inputs.spark], value, role)
+    if len(known) < 2:
+        return None
+    digits = digits_of(known, [[each.index(value, role)] for each in known])
+    ends = [digits.value(each.estimate[each.index(value, role)]) for each in (known[0], known[-1])]
+    words = f"{len(known)} {UNITS[every]}s, from {ends[0]} to {ends[1]}"
+    return spark(moments_of(known, value, role, every), words)
+
+
+def _chart(decoding: Decoding, inputs: CardInputs, every: str) -> Chart | None:
+    """Five rows: of a single value by platform and release, or its newest periods; else its largest answers."""
+    apart = {name: each.decoding for name, each in inputs.apart if each and each.decoding is not None}
+    if apart:
+        return _apart(decoding, apart)
+    if decoding.has_one_answer or not decoding.has_shares:
+        return _by_period(decoding, inputs, every)
     rows = card_rows(decoding)
     if not rows:
-        return (), ()
-    scale = _scale(decoding, definition, rows)
-    is_number = decoding.roles[rows[0]] == NUMBER
-    lines = [line(decoding, i, value_label(decoding.values[i], decoding.roles[i]), scale) for i in rows]
-    ends = [with_unit(decoding, f"{end:g}") for end in (scale.low, scale.high)] if is_number else ["0 %", "100 %"]
-    return tuple(lines), tuple(ends)
+        return None
+    style = RowStyle(axis=axis_of([decoding], [rows]), digits=digits_of([decoding], [rows]))
+    shown = decoding_rows(decoding, rows, style)
+    answers = [i for i, role in enumerate(decoding.roles) if role == ANSWER and np.isfinite(decoding.estimate[i])]
+    hidden = 0 if NUMBER in decoding.roles else len(answers) - len(rows)
+    if hidden:
+        detected = sum(bool(decoding.detected[i]) for i in answers if i not in rows)
+        shown = (*shown, ChartRow(f"{hidden:,} more", None, f"{detected:,} found", css="more"))
+    return Chart(caption=f"{decoding.metric}, estimates", rows=shown)
 
 
-def _scale(decoding: Decoding, definition: Definition, rows: list[int]) -> Scale:
-    limits = definition.shape.limits
-    if not decoding.has_shares and limits is not None:
-        return Scale(*map(float, limits))
-    if decoding.has_one_answer:
-        return Scale(0.0, 1.0)
-    return Scale(0.0, max([float(decoding.high[i]) for i in rows if np.isfinite(decoding.high[i])], default=1.0))
+def _by_period(decoding: Decoding, inputs: CardInputs, every: str) -> Chart | None:
+    """A value that is counted by no segment: the newest first."""
+    row = decoding.leading_row
+    if row is None:
+        return None
+    key = decoding.values[row], decoding.roles[row]
+    newest = [each.decoding for each in inputs.spark if each and each.decoding is not None][-MOST_CARD_ROWS:]
+    some = [each for each in reversed(newest) if each.find(*key) is not None] or [decoding]
+    rows = [[each.index(*key)] for each in some]
+    style = RowStyle(axis=axis_of(some, rows), digits=digits_of(some, rows))
+    shown = (chart_row(each, each.index(*key), short(each.epochs[-1], every), style) for each in some if each.epochs)
+    return Chart(caption=f"{decoding.metric}, the newest {UNITS[every]}s", rows=tuple(shown))
 
 
-def _collector(health: Health) -> CollectorView:
-    refused = sum(health.refused.values())
-    asked = health.stored + health.duplicates + refused
-    facts = [
-        Fact("Reports counted", f"{health.reports:,}"),
-        Fact("Batches stored", f"{health.stored:,}"),
-        Fact("Came twice, count once", f"{health.duplicates:,}"),
-        Fact("Refused", f"{refused:,}" + (f" ({percent(refused / asked)} of requests)" if refused else "")),
-        Fact("Waiting to be written", f"{health.queue:,} batches"),
-    ]
-    if health.disk_free is not None:
-        facts.append(Fact("Free disk space", _bytes(health.disk_free)))
-    if health.slow_sync is not None:
-        facts.append(Fact("Syncs", f"99 of 100 within {1000 * health.slow_sync:g} ms"))
-    if health.failed_checkpoints:
-        facts.append(Fact("Checkpoints that failed", f"{health.failed_checkpoints:,}; see the collector’s log"))
-    return CollectorView(facts=tuple(facts), refusals=tables.refusals(health) if refused else None)
+def _apart(decoding: Decoding, apart: Mapping[str, Decoding]) -> Chart | None:
+    row = decoding.leading_row
+    if row is None:
+        return None
+    value, role = decoding.values[row], decoding.roles[row]
+    known = {name: each for name, each in apart.items() if each.find(value, role) is not None}
+    rows = [[each.index(value, role)] for each in known.values()]
+    mark = float(decoding.estimate[row]) if role == NUMBER else None
+    some = list(known.values())
+    style = RowStyle(axis=axis_of(some, rows), digits=digits_of(some, rows), mark=mark)
+    shown = tuple(chart_row(each, each.index(value, role), name, style) for name, each in known.items())
+    return Chart(caption=f"{decoding.metric} by platform and release", rows=shown)
 
 
-def _bytes(size: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"
+_KEYS = (
+    (bar(share_axis([1.0]), 0.7, 0.55, 0.85), "share and 95 % interval"),
+    (rail(Axis(0, 1), 0.5, 0.3, 0.7), "number and 95 % interval"),
+    (below_limit(Axis(0, 1), 0.7), "below the detection limit"),
+)

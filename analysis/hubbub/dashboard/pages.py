@@ -1,8 +1,8 @@
 """The one place where HTML is made: plain values go into `templates/`.
 
 Everything a template shows is escaped, what is left undefined is an error, and what is no character for people to read
-is shown as missing. No template says `safe`. Scripts get values by `tojson`, which no text in them can end. The one
-thing that is HTML already when it is shown is `metric_body`, which these templates made.
+is shown as missing. No template says `safe`, and no script gets a value. What is HTML already when it is shown: bodies
+that these templates made, and pictures, whose words `render/glyphs` has escaped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from hubbub.dashboard.access import SESSIONS, SETTINGS, must_sign_in
-from hubbub.dashboard.assets import ASSETS
+from hubbub.dashboard.assets import version as assets_version
 from hubbub.dashboard.metric_view import MetricView
 from hubbub.dashboard.overview_view import OverviewView
 from hubbub.dashboard.poller import POLLER
@@ -40,15 +40,16 @@ class PageFrame:
 
     @property
     def clock(self) -> str:
-        return self._time("%H:%M:%S UTC")
+        return _clock(self.read_at)
 
     @property
     def moment(self) -> str:
         """For machines."""
-        return self._time("%Y-%m-%dT%H:%M:%SZ")
+        return _clock(self.read_at, "%Y-%m-%dT%H:%M:%SZ")
 
-    def _time(self, pattern: str) -> str:
-        return "" if self.read_at is None else time.strftime(pattern, time.gmtime(self.read_at))
+
+def _clock(read_at: float | None, pattern: str = "%H:%M:%S UTC") -> str:
+    return "" if read_at is None else time.strftime(pattern, time.gmtime(read_at))
 
 
 def page_frame(request: web.Request) -> PageFrame:
@@ -58,7 +59,7 @@ def page_frame(request: web.Request) -> PageFrame:
     words = ""
     if poller.stale:
         state = "stale" if poller.snapshot is not None else "broken"
-        words = _trouble(poller.trouble, settings.url is not None, poller.snapshot is not None)
+        words = _trouble(poller.trouble, settings.url is not None, poller.snapshot is not None, _clock(poller.read_at))
     return PageFrame(
         app=poller.snapshot.app if poller.snapshot and not closed else "",
         privacy=f"{settings.url}/privacy" if settings.url and not settings.public else "",
@@ -68,7 +69,7 @@ def page_frame(request: web.Request) -> PageFrame:
         read_at=poller.read_at,
         can_sign_out=not closed and request.app[SESSIONS].has(request),
         public=settings.public,
-        assets=request.app[ASSETS].version,
+        assets=assets_version(),
         version=poller.version,
     )
 
@@ -77,15 +78,21 @@ def _place(url: str | None, source: tuple[str, ...]) -> str:
     return url or (source[0] if len(source) == 1 else f"{len(source)} tally files")
 
 
-def _trouble(words: str | None, is_collector: bool, has_numbers: bool) -> str:
+def _trouble(words: str | None, is_collector: bool, has_numbers: bool, clock: str) -> str:
     who = "The collector" if is_collector else "The files"
     why = f"{who} cannot be read: {words}." if words else "The collector does not accept this dashboard’s token."
-    after = "These are the last numbers that came; the page goes on by itself." if has_numbers else ""
-    return f"{why} {after}".strip()
+    last = f"Showing the last data received, {clock}; retrying automatically." if has_numbers else ""
+    return f"{why} {last or 'Retrying automatically.'}"
 
 
-def overview_page(frame: PageFrame, overview: OverviewView) -> str:
-    return _render("overview.html", frame, title="Metrics", pending=overview.pending, overview=overview)
+def overview_page(frame: PageFrame, body: Markup, *, pending: bool) -> str:
+    return _render("overview.html", frame, title=frame.app or "Metrics", pending=pending, body=body)
+
+
+def overview_body(overview: OverviewView, *, public: bool) -> Markup:
+    """All between bar and foot, as `metric_body`."""
+    text = environment().get_template("_overview.html").render(overview=overview, public=public)
+    return Markup(text)  # noqa: S704  # every value in it was escaped when the template was filled in, one line above
 
 
 def metric_page(frame: PageFrame, name: str, body: Markup, *, pending: bool) -> str:
@@ -124,7 +131,6 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.policies["json.dumps_kwargs"] = {"allow_nan": False}  # keys stay in their order, all but ASCII is escaped
     made.filters["exact"] = _exact
     return made
 
@@ -133,7 +139,7 @@ def _printable(value: object) -> object:
     """A value may hold anything; what is no character for people to read is shown as missing."""
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in value)
+    return "".join(c if c.isprintable() or c in "\n\N{NO-BREAK SPACE}" else "\N{REPLACEMENT CHARACTER}" for c in value)
 
 
 def _exact(value: str) -> Markup:

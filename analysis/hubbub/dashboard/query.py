@@ -12,6 +12,7 @@ from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, Correction, Estimand
 from hubbub.analysis.result import Decoding
 from hubbub.dashboard.candidates import CandidateList
 from hubbub.dashboard.decode_jobs import DecodeJob
+from hubbub.dashboard.periods import ALL, LAST
 from hubbub.dashboard.snapshot import Snapshot
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.protocol.segments import Segment
@@ -38,7 +39,8 @@ class Select:
 class View:
     """The choices in a page's address, checked. An address says nothing else, and never who looks."""
 
-    epoch: str | None = None
+    epoch: str = ""
+    """Which day, week or month; `last-4`, `last-13`, `all`; empty: the newest."""
     confidence: str = "0.95"
     estimand: Estimand = "reporting"
     correction: Correction = "bonferroni"
@@ -60,7 +62,7 @@ class View:
         chosen = {key: value for key, value in query.items() if value}
         by = chosen.get("by") or next((key for key, values in segments.items() if len(values) > 1), "")
         allowed: dict[str, Sequence[str]] = {
-            "epoch": epochs,
+            "epoch": (*LAST, ALL, *epochs),
             "confidence": CONFIDENCES,
             "estimand": ESTIMANDS,
             "correction": CORRECTIONS,
@@ -97,7 +99,8 @@ class View:
     @property
     def kept(self) -> dict[str, str]:
         """What a form carries along, because it does not offer it itself."""
-        kept = {"confidence": self.confidence, "estimand": self.estimand, "correction": self.correction}
+        kept = {"epoch": self.epoch} if self.epoch else {}
+        kept |= {"confidence": self.confidence, "estimand": self.estimand, "correction": self.correction}
         kept |= {f"{ONLY}{key}": value for key, value in self.only} | ({"by": self.by} if self.by else {})
         return kept | {"exclude_absent": "yes"} if self.exclude_absent else kept
 
@@ -118,21 +121,24 @@ class View:
 def decode_job(
     snapshot: Snapshot,
     name: str,
-    epoch: str | None,
+    epochs: tuple[str, ...] | None,
     options: Options,
     candidates: CandidateList | None,
     only: Segment = (),
+    asked: str | None = None,
 ) -> DecodeJob:
-    """A decoding exactly as `hubbub decode` makes it of the same tallies, candidates and options."""
+    """A decoding exactly as `hubbub decode` makes it of the same tallies, candidates and options. `asked` is what was
+    chosen, where that stays while periods come and go: `the newest`."""
     needs_list = any(definition.shape.open_list for definition in snapshot.definitions(name))
     listed = candidates if needs_list else None
 
     def work() -> Decoding:
         return decode(
-            snapshot.select(name, epoch, only),
+            snapshot.select(name, epochs, only),
             None if listed is None else listed.texts,
             options,
         )
 
-    question = name, epoch, options, only, b"" if listed is None else listed.digest
-    return DecodeJob(question, snapshot.fingerprint(name, epoch, only), work)
+    of = name, options, only, b"" if listed is None else listed.digest
+    content = of, snapshot.fingerprint(name, epochs, only)
+    return DecodeJob((of, epochs if asked is None else asked), content, work)

@@ -9,7 +9,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from hubbub.analysis.publishing.reader import ANY_HISTORIES, ReaderBound, reader_bound
-from hubbub.dashboard.sentences import PERIODS, Fact, several
+from hubbub.dashboard.periods import UNITS
+from hubbub.dashboard.sentences import Fact, several
 from hubbub.dashboard.snapshot import Snapshot, Terms
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.label import certainty
@@ -49,7 +50,7 @@ def readers(definition: Definition, terms: Terms | None, snapshot: Snapshot) -> 
             why_not="No statement: a single message is as clear as the kept answer behind it, so other people's "
             "messages hide nothing."
         )
-    period = PERIODS[definition.every]
+    period = UNITS[definition.every]
     one_answer, life = _epsilons(definition, terms, bound, len(installs))
     changes = "" if bound.holds_for == ANY_HISTORIES else "; that an answer changed may show"
     where = " in the smallest segment" if any(tally.metric.segment for tally in counted) else ""

@@ -10,15 +10,17 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from hubbub.analysis.options import Options
 from hubbub.dashboard.access import SESSIONS, SETTINGS, is_secure, must_sign_in
-from hubbub.dashboard.assets import ASSETS
+from hubbub.dashboard.aside_view import PICTURES
 from hubbub.dashboard.assets import TYPES as ASSET_TYPES
+from hubbub.dashboard.assets import compressed
 from hubbub.dashboard.candidates import CANDIDATES, uploaded_list
+from hubbub.dashboard.chart_files import picture
 from hubbub.dashboard.decode_jobs import DECODE_JOBS
 from hubbub.dashboard.downloads import TYPES, chart_of, file_of
 from hubbub.dashboard.metric_inputs import gather
 from hubbub.dashboard.metric_view import metric_view
+from hubbub.dashboard.overview_inputs import OverviewChoice, all_segments, card_jobs, known_cards
 from hubbub.dashboard.overview_view import overview_view
 from hubbub.dashboard.page_cache import PAGE_CACHE
 from hubbub.dashboard.pages import (
@@ -26,15 +28,17 @@ from hubbub.dashboard.pages import (
     message_page,
     metric_body,
     metric_page,
+    overview_body,
     overview_page,
     page_frame,
     token_page,
 )
+from hubbub.dashboard.periods import chosen_periods
 from hubbub.dashboard.poller import POLLER
 from hubbub.dashboard.query import View, decode_job
 from hubbub.dashboard.snapshot import Snapshot
 from hubbub.dashboard.source import Unavailable
-from hubbub.dashboard.vega import png
+from hubbub.protocol.cadence import DAY
 from hubbub.protocol.invalid import Invalid
 
 PATIENCE = 0.8  # seconds a page waits for numbers before it is shown without them
@@ -77,12 +81,23 @@ async def overview(request: web.Request) -> web.StreamResponse:
     snapshot, frame = await _snapshot(request)
     if snapshot is None:
         return _nothing_read(frame)
-    lists, decode_jobs = request.app[CANDIDATES], request.app[DECODE_JOBS]
-    jobs = {name: decode_job(snapshot, name, None, Options(), lists.of(name)) for name in snapshot.tallies}
-    await decode_jobs.wait(list(jobs.values()), PATIENCE)
-    known = {name: decode_jobs.get(job) for name, job in jobs.items()}
-    health = request.app[POLLER].health
-    return _html(await _in_thread(request, lambda: overview_page(frame, overview_view(snapshot, known, health))))
+    lists, decode_jobs, health = request.app[CANDIDATES], request.app[DECODE_JOBS], request.app[POLLER].health
+    choice = OverviewChoice.of(request.query, all_segments(snapshot))
+    jobs = await _in_thread(request, lambda: card_jobs(snapshot, choice, lists))
+    await decode_jobs.wait([job for wanted in jobs.values() for job in wanted.all], PATIENCE)
+    known = known_cards(jobs, decode_jobs)
+    now = frame.read_at or 0.0
+
+    def work() -> str:
+        parts = snapshot.key, choice, repr(health), tuple((name, each.key) for name, each in known.items())
+        key = "overview", parts, frame.public, int(now // DAY)
+        pending = any(inputs.pending for inputs in known.values())
+        body = request.app[PAGE_CACHE].get(
+            key, lambda: overview_body(overview_view(snapshot, choice, known, health, now), public=frame.public)
+        )
+        return overview_page(frame, body, pending=pending)
+
+    return _html(await _in_thread(request, work))
 
 
 @routes.get("/metric/{name}")
@@ -117,15 +132,16 @@ async def download(request: web.Request) -> web.StreamResponse:
     if snapshot is None or name not in snapshot.tallies or stem != name or kind not in TYPES:
         raise web.HTTPNotFound
     view = View.of(request.query, snapshot.epochs(name), snapshot.segments(name))
-    job = decode_job(snapshot, name, view.epoch, view.options, request.app[CANDIDATES].of(name), view.only)
+    periods = chosen_periods(view.epoch, snapshot.epochs(name), snapshot.definitions(name)[-1].every)
+    job = decode_job(snapshot, name, periods, view.options, request.app[CANDIDATES].of(name), view.only)
     decode_jobs = request.app[DECODE_JOBS]
     while (decoded := decode_jobs.get(job)) is None or not decoded.fresh:
         await decode_jobs.wait([job], BEAT)
     decoding = decoded.decoding
     if decoding is None:
         raise Invalid([decoded.problem])
-    if kind == "png":
-        content = await png(await _in_thread(request, lambda: chart_of(decoding)))
+    if kind in PICTURES:
+        content = await picture(await _in_thread(request, lambda: chart_of(decoding)), kind)
     else:
         content = await _in_thread(request, lambda: file_of(decoding, kind))
     headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
@@ -234,8 +250,7 @@ async def static(request: web.Request) -> web.StreamResponse:
     if name not in ASSET_TYPES:
         raise web.HTTPNotFound
     headers = {"Content-Encoding": "gzip", "Cache-Control": "public, max-age=31536000, immutable"}
-    content = await request.app[ASSETS].get(name)
-    return web.Response(body=content, content_type=ASSET_TYPES[name], charset="utf-8", headers=headers)
+    return web.Response(body=compressed(name), content_type=ASSET_TYPES[name], charset="utf-8", headers=headers)
 
 
 @routes.get("/healthz")

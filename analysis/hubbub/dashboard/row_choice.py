@@ -9,8 +9,8 @@ import numpy as np
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 
 MOST_TABLE_ROWS = 50
-MOST_CARD_ROWS = 4
-MOST_CARD_BUCKETS = 8
+MOST_CARD_ROWS = 5
+MOST_CHART_ROWS = 12
 CARD_QUANTILES = ("quantile 0.1", "quantile 0.25", "quantile 0.5", "quantile 0.75", "quantile 0.9")
 
 
@@ -19,15 +19,15 @@ def table_rows(decoding: Decoding) -> list[int]:
     return decoding.top_rows(MOST_TABLE_ROWS)
 
 
-def card_rows(decoding: Decoding) -> list[int]:
-    """For the overview: a few rows that could be estimated."""
+def card_rows(decoding: Decoding, most: int = MOST_CARD_ROWS) -> list[int]:
+    """For a card: as many rows as it has place for. Of longer lists one row less: the last says how many more."""
     numbers = [i for i, role in enumerate(decoding.roles) if role == NUMBER and decoding.values[i] != "sum"]
     if numbers:
         chosen = [i for i in numbers if len(numbers) == 1 or decoding.values[i] in CARD_QUANTILES]
         return [i for i in chosen if np.isfinite(decoding.estimate[i])]
-    if decoding.natural_order:
-        return estimated_answers(decoding)[:MOST_CARD_BUCKETS]
-    return decoding.largest_answers(MOST_CARD_ROWS)
+    answers = estimated_answers(decoding)
+    largest = decoding.largest_answers(most if len(answers) <= most else most - 1)
+    return sorted(largest) if decoding.natural_order else largest
 
 
 def followed_value(decoding: Decoding) -> str | None:

@@ -1,5 +1,5 @@
-"""A metric by platform or release, as plain values for `templates/_segments.html`: small pictures on one scale, a table
-of values by segment, and two segments compared."""
+"""A metric by platform or release, as plain values for `templates/_segments.html`: small multiples on one scale, over
+time and for two keys at once, a table of values by segment, and two segments compared."""
 
 from __future__ import annotations
 
@@ -8,27 +8,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubbub.analysis.comparison import compare
-from hubbub.analysis.render.text import compared, percent
+from hubbub.analysis.render.glyphs import Svg, ends_of, time_axis
+from hubbub.analysis.render.text import compared
 from hubbub.analysis.result import NUMBER, Decoding, Role
 from hubbub.dashboard import tables
-from hubbub.dashboard.figures import Scale
-from hubbub.dashboard.lines import Line, line
+from hubbub.dashboard.chart_rows import Chart, RowStyle, axis_of, chart_row, digits_of
 from hubbub.dashboard.metric_inputs import MetricInputs
+from hubbub.dashboard.periods import since
 from hubbub.dashboard.query import Select
 from hubbub.dashboard.row_choice import MOST_TABLE_ROWS, card_rows
-from hubbub.dashboard.sentences import value_label
-from hubbub.dashboard.series_view import Form
+from hubbub.dashboard.sentences import Change, change, value_label
+from hubbub.dashboard.series_view import Form, followed, known_in, line_of, moments_of
 from hubbub.dashboard.tables import Table
 from hubbub.protocol.invalid import Invalid
 
+MOST_PANELS = 12
 
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """A small picture. All panels of a page share one scale, whose ends are its `limits`."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Small:
+    """One of the small multiples: over time, with the newest figure above it."""
 
     name: str
-    lines: tuple[Line, ...]
-    limits: tuple[str, ...]
+    figure: str
+    spread: str
+    change: Change | None
+    picture: Svg
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +41,12 @@ class SegmentsView:
     """Either a `note` that it is still coming, or pictures and table; and what two of the segments differ by."""
 
     key: str
-    form: Form | None
     note: str = ""
     busy: bool = False
-    panels: tuple[Panel, ...] = ()
+    lines: tuple[Small, ...] = ()
+    panels: tuple[tuple[str, Chart], ...] = ()
+    panels_title: str = ""
+    panels_note: str = ""
     table: Table | None = None
     pair: Form | None = None
     lead: str = ""
@@ -51,18 +58,21 @@ def segments_view(inputs: MetricInputs) -> SegmentsView | None:
     key = inputs.view.by
     if key is None or not inputs.segments:
         return None
-    form = _by_form(inputs, key)
-    if any(decoded is None for _, decoded in inputs.segments):
-        return SegmentsView(key=key, form=form, note="Decoding segment by segment …", busy=True)
+    apart = [decoded for _, decoded in inputs.segments] + list(inputs.crossed.values())
+    if any(decoded is None for decoded in apart):
+        return SegmentsView(key=key, note=f"Decoding each {key} …", busy=True)
     known = {value: decoded.decoding for value, decoded in inputs.segments if decoded and decoded.decoding is not None}
     if not known:
-        return SegmentsView(key=key, form=form, note="No segment can be decoded by itself.")
+        return SegmentsView(key=key, note=f"No {key} can be decoded by itself.")
     one, other = _pair(inputs, list(known))
     lead, differences = _compared(known, one, other)
+    title, note, panels = _panels(inputs, known, key)
     return SegmentsView(
         key=key,
-        form=form,
-        panels=_panels(known),
+        lines=_lines(inputs),
+        panels=panels,
+        panels_title=title,
+        panels_note=note,
         table=tables.by_segment(known, key),
         pair=_pair_form(inputs, list(known), one, other),
         lead=lead,
@@ -70,52 +80,159 @@ def segments_view(inputs: MetricInputs) -> SegmentsView | None:
     )
 
 
-def _panels(known: dict[str, Decoding]) -> tuple[Panel, ...]:
-    """Where there is one value to a segment, one panel with a line for each; else a panel for each segment."""
+def _lines(inputs: MetricInputs) -> tuple[Small, ...]:
+    """Each segment over time, all on one scale, with all installs as the grey line."""
+    chosen = followed(inputs)
+    if chosen is None:
+        return ()
+    value, role = chosen
+    known = {name: known_in(series, value, role) for name, series in inputs.segment_series.items()}
+    known = {name: decodings for name, decodings in known.items() if len(decodings) > 1}
+    if not known:
+        return ()
+    everyone = {d.epochs[0]: d for d in known_in(inputs.series, value, role)}
+    ends = [(m.low, m.high) for decodings in known.values() for m in moments_of(decodings, value, role, inputs.every)]
+    axis = time_axis(ends, is_share=role != NUMBER)
+    found = []
+    for name, decodings in known.items():
+        last = decodings[-1]
+        i = last.index(value, role)
+        digits = digits_of([last], [[i]])
+        behind = [everyone.get(decoding.epochs[0]) for decoding in decodings]
+        context = [float(d.estimate[d.index(value, role)]) for d in behind if d is not None]
+        figure = digits.value(last.estimate[i])
+        found.append(
+            Small(
+                name=name,
+                figure=figure,
+                spread=digits.spread(last.estimate[i], last.low[i], last.high[i]),
+                change=_change(inputs, name, len(known)),
+                picture=line_of(
+                    inputs, decodings, value, role, words=f"{name}: {value} over time, {figure} in the last",
+                    axis=axis, context=context if len(context) == len(decodings) else (), height=150,
+                ),
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _change(inputs: MetricInputs, name: str, segments: int) -> Change | None:
+    """Corrected for the segments that stand beside each other."""
+    both = inputs.segment_previous.get(name), dict(inputs.segments).get(name)
+    before, after = (None if each is None else each.decoding for each in both)
+    return change(before, after, since(inputs.chosen, inputs.every), metrics=segments)
+
+
+def _panels(
+    inputs: MetricInputs, known: dict[str, Decoding], key: str
+) -> tuple[str, str, tuple[tuple[str, Chart], ...]]:
+    """Heading, note and charts. Of one value: a row for each segment, or for each pair of two keys. Of several: a chart
+    for each segment."""
+    chosen = _chosen_rows(known)
+    if not chosen:
+        return "", "", ()
+    single = len(chosen) == 1
+    if single and inputs.crossed:
+        return _crossed(inputs, key, *chosen[0])
+    if single:
+        return f"By {key}", *_one_chart(inputs, known, key, *chosen[0])
+    pairs = {name: _rows(decoding, chosen) for name, decoding in list(known.items())[:MOST_PANELS]}
+    axis = axis_of([known[name] for name in pairs], list(pairs.values()))
+    digits = digits_of([known[name] for name in pairs], list(pairs.values()))
+    style = RowStyle(axis=axis, digits=digits)
+    charts = tuple(
+        (
+            name,
+            Chart(
+                caption=f"{inputs.name}, {key} {name}",
+                rows=tuple(chart_row(known[name], i, value_label(known[name], i), style) for i in rows),
+            ),
+        )
+        for name, rows in pairs.items()
+    )
+    hidden = len(known) - len(pairs)
+    return f"By {key}", "Same scale everywhere." + (f" {hidden} more in the table." if hidden else ""), charts
+
+
+def _chosen_rows(known: dict[str, Decoding]) -> list[tuple[str, Role]]:
     first = max(known.values(), key=lambda decoding: decoding.num_reports)
     leading = first.leading_row
     is_number = leading is not None and first.roles[leading] == NUMBER
-    rows_of = [leading] if leading is not None and is_number else card_rows(first)
-    chosen = [(first.values[i], first.roles[i]) for i in rows_of]
-    rows = {
-        (value, key): row
-        for value, decoding in known.items()
-        for key in chosen
-        if (row := _row(decoding, *key)) is not None
+    rows = [leading] if leading is not None and is_number else card_rows(first)
+    return [(first.values[i], first.roles[i]) for i in rows]
+
+
+def _rows(decoding: Decoding, chosen: list[tuple[str, Role]]) -> list[int]:
+    found = [decoding.find(value, role) for value, role in chosen]
+    return [i for i in found if i is not None and np.isfinite(decoding.std_error[i])]
+
+
+def _one_chart(
+    inputs: MetricInputs, known: dict[str, Decoding], key: str, value: str, role: Role
+) -> tuple[str, tuple[tuple[str, Chart], ...]]:
+    some = {name: decoding for name, decoding in known.items() if _rows(decoding, [(value, role)])}
+    if not some:
+        return "", ()
+    rows = [[decoding.index(value, role)] for decoding in some.values()]
+    mark = _mark(inputs, value, role)
+    style = RowStyle(
+        axis=axis_of(list(some.values()), rows), digits=digits_of(list(some.values()), rows), height=16, spread=True,
+        mark=mark,
+    )  # fmt: skip
+    chart = Chart(
+        caption=f"{inputs.name} by {key}",
+        rows=tuple(chart_row(d, d.index(value, role), name, style) for name, d in some.items()),
+        css="wide",
+    )
+    return _note(style, role), ((value_label(next(iter(some.values())), rows[0][0]), chart),)
+
+
+def _crossed(inputs: MetricInputs, key: str, value: str, role: Role) -> tuple[str, str, tuple[tuple[str, Chart], ...]]:
+    known = {
+        pair: decoded.decoding
+        for pair, decoded in inputs.crossed.items()
+        if decoded and decoded.decoding is not None and _rows(decoded.decoding, [(value, role)])
     }
-    if not rows:
-        return ()
-    ends = [(known[value].low[row], known[value].high[row]) for (value, _), row in rows.items()]
-    scale = _scale(ends, is_number=is_number)
-    limits = tuple(f"{end:.3g}" if is_number else percent(end) for end in (scale.low, scale.high))
-    if len(chosen) == 1:
-        lines = tuple(line(known[value], row, value, scale) for (value, _), row in rows.items())
-        return (Panel(value_label(*chosen[0]), lines, limits),)
-    panels = []
-    for value, decoding in known.items():
-        found = [(key, rows[value, key]) for key in chosen if (value, key) in rows]
-        panels.append(Panel(value, tuple(line(decoding, row, value_label(*key), scale) for key, row in found), limits))
-    return tuple(panels)
+    if not known:
+        return "", "", ()
+    rows = [[decoding.index(value, role)] for decoding in known.values()]
+    decodings = list(known.values())
+    style = RowStyle(
+        axis=axis_of(decodings, rows), digits=digits_of(decodings, rows), height=16, spread=True,
+        mark=_mark(inputs, value, role),
+    )  # fmt: skip
+    groups: dict[str, list[tuple[str, Decoding]]] = {}
+    other = ""
+    for pair, decoding in known.items():
+        (_, first), (other, second) = pair
+        groups.setdefault(first, []).append((second, decoding))
+    mark = None if style.mark is None else (style.mark, f"all {style.digits.figure(style.mark)}")
+    foot = ends_of(style.axis, style.digits.value, start="19%", end="67%", mark=mark)
+    charts = tuple(
+        (
+            name,
+            Chart(
+                caption=f"{name}, by {other}",
+                rows=tuple(chart_row(d, d.index(value, role), second, style) for second, d in found),
+                css="wide slim",
+                foot=foot,
+            ),
+        )
+        for name, found in groups.items()
+    )
+    return f"By {key} and {other}", _note(style, role), charts
 
 
-def _row(decoding: Decoding, value: str, role: Role) -> int | None:
-    row = decoding.find(value, role)
-    if row is None:
-        return None
-    return row if np.isfinite([decoding.estimate[row], decoding.low[row], decoding.high[row]]).all() else None
+def _mark(inputs: MetricInputs, value: str, role: Role) -> float | None:
+    decoding = inputs.decoding
+    row = None if decoding is None or role != NUMBER else decoding.find(value, role)
+    return None if decoding is None or row is None else float(decoding.estimate[row])
 
 
-def _scale(ends: list[tuple[float, float]], *, is_number: bool) -> Scale:
-    low, high = min(float(low) for low, _ in ends), max(float(high) for _, high in ends)
-    return Scale(low - (high - low) / 8, high + (high - low) / 8) if is_number else Scale(0.0, min(high, 1.0))
-
-
-def _by_form(inputs: MetricInputs, key: str) -> Form | None:
-    keys = [other for other, values in inputs.snapshot.segments(inputs.name).items() if len(values) > 1]
-    if len(keys) < 2:
-        return None
-    kept = {name: value for name, value in inputs.view.kept.items() if name != "by"}
-    return Form((Select("by", "By", tuple((other, other) for other in keys), key),), kept)
+def _note(style: RowStyle, role: Role) -> str:
+    if role != NUMBER or style.mark is None:
+        return "Bar: estimate. Line: 95 % interval. Same scale everywhere."
+    return f"Dot: estimate. Band: 95 % interval. Vertical line: all installs, {style.digits.value(style.mark)}."
 
 
 def _pair(inputs: MetricInputs, values: list[str]) -> tuple[str, str]:
@@ -142,8 +259,8 @@ def _compared(known: dict[str, Decoding], one: str, other: str) -> tuple[str, Ta
         return str(error), None
     changed = int(found.changed.sum())
     lead = (
-        f"No significant difference between {one} and {other}."
-        if not changed
-        else f"{changed} of {len(found.values)} values differ between {one} and {other} by more than noise would."
+        f"{changed} of {len(found.values)} values differ significantly between {one} and {other}."
+        if changed
+        else f"No significant difference between {one} and {other}."
     )
-    return lead, tables.differences(found, compared(found, MOST_TABLE_ROWS))
+    return lead, tables.differences(found, compared(found, MOST_TABLE_ROWS), (one, other))

@@ -1,17 +1,24 @@
-"""What a decoding says, in a sentence an analyst can repeat: detected or not, how much, how sure."""
+"""What a decoding says, in a sentence an analyst can repeat: detected or not, how much, how sure, what changed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
-from hubbub.analysis.render.text import number, percent, verdict
-from hubbub.analysis.result import ANSWER, NUMBER, Decoding
-from hubbub.dashboard.row_choice import leading_answer
+from hubbub.analysis.comparison import compare
+from hubbub.analysis.render.digits import Digits
+from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, OTHER, Decoding
+from hubbub.dashboard.row_choice import card_rows, leading_answer
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.kinds import Choice, Set
+from hubbub.protocol.metric import Definition
 
-PERIODS = {"once": "month", "day": "day", "week": "week", "month": "month"}
+_BUCKET = re.compile(r"\[([^,\[\]]+), ([^,\[\]]+)[\])]")
+_QUANTILES = {"0.5": "50 % under", "0.25": "25 % under", "0.75": "75 % under"}
+LEVEL = 0.05
+"""Of all changes on a page together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,118 +31,180 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """One figure, what it is, and the whole in a sentence. `certain` is false where noise is all there is."""
+    """One figure and its unit, what it is, and the whole in a sentence. `found` is false where noise is all there is;
+    then the figure is words. `row` is the row that leads."""
 
     figure: str
+    unit: str
     caption: str
     sentence: str
-    certain: bool = True
+    found: bool = True
+    row: int | None = None
 
 
-def headline(decoding: Decoding) -> Headline:
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What changed since the period before, as a card says it. `sign` is empty where nothing significant did."""
+
+    words: str
+    sign: str = ""
+    value: str = ""
+    """The value that changed, where there are several."""
+    moved: str = ""
+    """The same for a sentence of its own: `Up 0.20 s to 1.94 s`."""
+    interval: str = ""
+
+
+def row_digits(decoding: Decoding, i: int) -> Digits:
+    """Those of a row by itself."""
+    is_number = decoding.roles[i] == NUMBER
+    low, high = float(decoding.low[i]), float(decoding.high[i])
+    ends = (low, high) if is_number else (max(low, 0.0), min(high, 1.0))
+    return Digits.of([ends], unit=decoding.unit if is_number else "", is_share=not is_number)
+
+
+def headline(decoding: Decoding, digits: Digits | None = None) -> Headline:
+    """`digits` are those of the table beside it, whose figures it repeats."""
     if not decoding.num_reports:
-        return Headline("No reports", "nothing has been counted", "Nothing has been counted yet.", False)
+        return Headline("No reports", "", "nothing has been counted", "Nothing has been counted yet.", False)
     if decoding.distribution is not None:
-        return _of_distribution(decoding)
+        return _of_distribution(decoding, digits)
     if not decoding.has_shares:
-        return _of_number(decoding)
-    return _of_yes(decoding) if decoding.has_one_answer else _of_shares(decoding)
+        return _of_number(decoding, digits)
+    return _of_yes(decoding, digits) if decoding.has_one_answer else _of_shares(decoding, digits)
 
 
-def _of_yes(decoding: Decoding) -> Headline:
-    share, interval = percent(decoding.estimate[0]), interval_of(decoding, 0)
-    if decoding.detected[0]:
-        return Headline(share, f"yes, {interval}", f"{share} say yes, {interval}: surely more than nobody.")
-    floor = percent(decoding.noise_floor)
-    return Headline(
-        "Not detected",
-        f"yes is under the noise floor of {floor}",
-        f"Whether anybody says yes cannot be told from noise: the estimate is {share}, and under {floor} it may be "
-        "nothing.",
-        False,
-    )
+def _hidden(decoding: Decoding) -> str:
+    return f"up to {limit_in_words(decoding)} would be hidden by noise"
 
 
-def _of_shares(decoding: Decoding) -> Headline:
+def limit_in_words(decoding: Decoding) -> str:
+    """The detection limit, with two digits that say something."""
+    limit = float(decoding.noise_floor)
+    if not np.isfinite(limit):
+        return "an unknown share"
+    places = 1 if limit >= 0.01 else 2 if limit >= 0.001 else 4
+    return Digits(places, is_share=True).value(limit)
+
+
+def _of_yes(decoding: Decoding, digits: Digits | None) -> Headline:
+    if not decoding.detected[0]:
+        hidden = _hidden(decoding)
+        return Headline("No use detected", "", hidden, f"No use detected; {hidden}.", False, 0)
+    digits = digits or row_digits(decoding, 0)
+    share, interval = digits.value(decoding.estimate[0]), digits.interval(decoding.low[0], decoding.high[0])
+    whom = "of those who answered say yes" if decoding.of == "answered" else "of installs say yes"
+    sentence = f"{share} {whom} ({interval})."
+    return Headline(digits.figure(decoding.estimate[0]), "%", f"yes, {interval}", sentence, row=0)
+
+
+def _of_shares(decoding: Decoding, digits: Digits | None) -> Headline:
     answers = [i for i, role in enumerate(decoding.roles) if role == ANSWER]
-    what = "candidate" if decoding.is_open else "bucket" if decoding.natural_order else "answer"
+    if not answers and decoding.tested_besides:
+        words = "Nothing was found that enough installs share."
+        return Headline("Nothing detected", "", "searched without a list", words, False)
     if not answers:
-        return Headline(
-            "No candidates",
-            "nothing to look for yet",
-            "There are no candidates to look for: strings can only be found among those listed.",
-            False,
-        )
+        words = "There are no candidates to look for: strings can only be found among those listed."
+        return Headline("No list yet", "", "nothing to look for", words, False)
     detected = decoding.detected
     found = [i for i in answers if detected[i]]
-    floor = percent(decoding.noise_floor)
+    what = "candidate" if decoding.is_open else "bucket" if decoding.natural_order else "answer"
     if not found:
-        return Headline(
-            "None detected",
-            f"of {several(len(answers), what)}; noise floor {floor}",
-            f"None of the {several(len(answers), what)} can be told from noise: with these reports it takes a share "
-            f"of about {floor}.",
-            False,
-        )
+        hidden = _hidden(decoding)
+        words = f"None of {several(len(answers), what)} detected; {hidden}."
+        return Headline("Nothing detected", "", hidden, words, False)
     largest = leading_answer(decoding, found)
-    share, value = percent(decoding.estimate[largest]), decoding.values[largest]
+    digits = digits or row_digits(decoding, largest)
+    share, value = digits.value(decoding.estimate[largest]), value_label(decoding, largest)
+    interval = digits.interval(decoding.low[largest], decoding.high[largest])
     unseen = len(answers) - len(found)
-    rest = f" The other {unseen:,} may be nothing, or less than about {floor} each." if unseen else ""
-    verb = "is" if len(found) == 1 else "are"
-    return Headline(
-        share,
-        f"{value}, {interval_of(decoding, largest)}",
-        f"{len(found):,} of {several(len(answers), what)} {verb} detected. The largest is {value} with {share}, "
-        f"{interval_of(decoding, largest)}.{rest}",
+    below = "value is" if unseen == 1 else "values are"
+    rest = f" {unseen:,} {below} below the detection limit ({limit_in_words(decoding)})." if unseen else ""
+    sentence = (
+        f"{value} leads with {share} of {'those who answered' if decoding.of == 'answered' else 'installs'} "
+        f"({interval}). {len(found):,} of {several(len(answers), what)} detected.{rest}"
     )
+    return Headline(digits.figure(decoding.estimate[largest]), "%", f"{value}, {interval}", sentence, row=largest)
 
 
-def _of_number(decoding: Decoding) -> Headline:
-    mean, interval = with_unit(decoding, f"{decoding.estimate[0]:,.3g}"), interval_of(decoding, 0)
-    return Headline(mean, f"mean, {interval}", f"The mean is {mean}, {interval}.")
+def _of_number(decoding: Decoding, digits: Digits | None) -> Headline:
+    if not np.isfinite(decoding.estimate[0]):
+        words = "The mean cannot be estimated from these reports."
+        return Headline("Unknown", "", "too few reports", words, False, 0)
+    digits = digits or row_digits(decoding, 0)
+    interval = digits.interval(decoding.low[0], decoding.high[0])
+    words = f"The mean is {digits.value(decoding.estimate[0])} ({interval})."
+    return Headline(digits.figure(decoding.estimate[0]), decoding.unit, f"mean, {interval}", words, row=0)
 
 
-def _of_distribution(decoding: Decoding) -> Headline:
-    middle = decoding.values.index("quantile 0.5")
+def _of_distribution(decoding: Decoding, digits: Digits | None) -> Headline:
+    middle, ninth = (decoding.values.index(f"quantile {share}") for share in ("0.5", "0.9"))
     if not np.isfinite(decoding.std_error[middle]):
         words = "The distribution cannot be estimated from these reports."
-        return Headline("Unknown", "too few reports", words, False)
-    half, interval = with_unit(decoding, f"{decoding.estimate[middle]:,.3g}"), interval_of(decoding, middle)
-    ninth = decoding.values.index("quantile 0.9")
-    tail = with_unit(decoding, f"{decoding.estimate[ninth]:,.3g}")
-    return Headline(
-        half,
-        f"median, {interval}",
-        f"Half of the answers lie below {half}, {interval}; nine in ten lie below {tail}, "
-        f"{interval_of(decoding, ninth)}.",
+        return Headline("Unknown", "", "too few reports", words, False, middle)
+    own, tail = digits or row_digits(decoding, middle), digits or row_digits(decoding, ninth)
+    half, interval = own.value(decoding.estimate[middle]), own.interval(decoding.low[middle], decoding.high[middle])
+    words = (
+        f"Half of the answers lie under {half} ({interval}), nine in ten under {tail.value(decoding.estimate[ninth])} "
+        f"({tail.interval(decoding.low[ninth], decoding.high[ninth])})."
     )
+    return Headline(own.figure(decoding.estimate[middle]), decoding.unit, f"median, {interval}", words, row=middle)
 
 
-def interval_of(decoding: Decoding, i: int) -> str:
-    if decoding.roles[i] == NUMBER:
-        low, high = (f"{end:,.3g}" for end in (decoding.low[i], decoding.high[i]))
-        return with_unit(decoding, f"{low} to {high}")
-    return f"{percent(decoding.low[i]).removesuffix(' %')} to {percent(decoding.high[i])}"
+def change(before: Decoding | None, after: Decoding | None, since: str, metrics: int = 1) -> Change | None:
+    """What changed most surely, if that is significant after correction for every row tested and for so many metrics
+    on the page: the level is shared out evenly over metrics, and over the rows of each. None: nothing to compare."""
+    if before is None or after is None:
+        return None
+    try:
+        found = compare(before, after)
+    except Invalid:
+        return None
+    tested = _tested(after)
+    rows = [i for i, key in enumerate(zip(found.values, found.roles, strict=True)) if key in tested]
+    rows = [i for i in rows if np.isfinite(found.p_value[i])]
+    if not rows:
+        return None
+    surest = min(rows, key=lambda i: float(found.p_value[i]))
+    if not found.p_value[surest] * len(rows) * metrics <= LEVEL:
+        return Change(f"No significant change {since}")
+    row = after.index(found.values[surest], found.roles[surest])
+    is_number = found.roles[surest] == NUMBER
+    digits = Digits.of(
+        [(float(found.low[surest]), float(found.high[surest]))],
+        unit=after.unit if is_number else "",
+        is_share=not is_number,
+    )
+    by = digits.difference(found.difference[surest])
+    way, sign = ("up", "▲") if found.difference[surest] > 0 else ("down", "▼")
+    alone = len(tested) == 1
+    value = "" if alone else value_label(after, row)
+    words = f"{way.capitalize()} {by} {since}" if alone else f"{value}: {way} {by} {since}"
+    to = row_digits(after, row).value(after.estimate[row])
+    interval = digits.signed(float(found.low[surest]), float(found.high[surest]))
+    return Change(words, sign, value, f"{way.capitalize()} {by} to {to}", interval)
 
 
-def value_label(value: str, role: str) -> str:
-    """A string that is called like a row of ours is quoted; quantiles are said in words."""
-    if role == ANSWER and value in ("absent", "other"):
-        return f"“{value}”"
-    if value.startswith("quantile ") and role == NUMBER:
-        return {"0.5": "median", "0.25": "lower quartile", "0.75": "upper quartile"}.get(
-            value[9:], f"{100 * float(value[9:]):g} % lie below"
-        )
-    return value
+def _tested(decoding: Decoding) -> set[tuple[str, str]]:
+    """The rows whose change a page speaks of: a mean, the quantiles of a card, or all answers."""
+    if NUMBER in decoding.roles:
+        return {(decoding.values[i], decoding.roles[i]) for i in card_rows(decoding)}
+    return {key for key in zip(decoding.values, decoding.roles, strict=True) if key[1] == ANSWER}
 
 
-def with_unit(decoding: Decoding, words: str) -> str:
-    return f"{words} {decoding.unit}" if decoding.unit else words
-
-
-def cell(decoding: Decoding, i: int, x: float) -> str:
-    """A figure of a row: numbers as numbers, shares in per cent."""
-    return number(x) if decoding.roles[i] == NUMBER else percent(x)
+def value_label(decoding: Decoding, i: int) -> str:
+    """The value of a row as people say it: buckets with their unit, quantiles as shares, rows of ours in words."""
+    value, role = decoding.values[i], decoding.roles[i]
+    if role == ABSENT:
+        return "no answer"
+    if role == OTHER:
+        return "not in the list"
+    if role == NUMBER:
+        name = value.removeprefix("quantile ")
+        return value if name == value else _QUANTILES.get(name, f"{100 * float(name):g} % under")
+    if decoding.natural_order and (match := _BUCKET.fullmatch(value)):
+        return f"{match[1]} to {match[2]}{f' {decoding.unit}' if decoding.unit else ''}"
+    return f"“{value}”" if value in ("absent", "other") else value
 
 
 def several(count: int, what: str) -> str:
@@ -147,29 +216,18 @@ def withheld_in_words(num_reports: int, min_reports: int) -> str:
     """Why there are reports that the page does not show."""
     if not num_reports:
         return ""
-    verb = "is" if num_reports == 1 else "are"
     return (
-        f"{several(num_reports, 'report')} {verb} withheld: to protect single installs, the collector shows new "
-        f"reports of a day, week or month only when there are at least {min_reports} of them."
+        f"{several(num_reports, 'report')} withheld: the collector shows new reports of a day, week or month only when "
+        f"there are at least {min_reports} of them. This is a courtesy; what protects people is the noise."
     )
 
 
-def verdict_in_words(decoding: Decoding, i: int) -> str:
-    """As the table of `hubbub decode` says it; what follows from having been detected is said where it is news."""
-    words = verdict(decoding, i)
-    same = percent(decoding.low_selected[i]), percent(decoding.high_selected[i])
-    if same == (percent(decoding.low[i]), percent(decoding.high[i])):
-        return words.partition(";")[0]
-    return words
-
-
-def periods_in_words(epochs: Sequence[str], every: str) -> str:
-    return several(len(epochs), PERIODS[every])
-
-
-def epochs_in_words(epochs: Sequence[str], every: str) -> str:
-    if not epochs:
-        return f"no {PERIODS[every]} yet"
-    if len(epochs) == 1:
-        return f"{periods_in_words(epochs, every)}, {epochs[0]}"
-    return f"{periods_in_words(epochs, every)}, {epochs[0]} to {epochs[-1]}"
+def kind_in_words(definition: Definition) -> str:
+    """`yes or no`, `choice of 8`."""
+    match definition.shape:
+        case Choice(choices=choices):
+            return f"choice of {len(choices)}"
+        case Set(items=items):
+            return f"set of {len(items)}"
+    words = {"flag": "yes or no", "string": "text, from a list", "discovery": "text, without a list"}
+    return words.get(definition.shape.form, definition.kind)

@@ -1,22 +1,29 @@
-"""A metric from epoch to epoch, as plain values for `templates/_series.html` and `_comparison.html`: one value as a
-line, and two epochs side by side with what changed beyond noise."""
+"""A metric over time, as plain values for `templates/_series.html` and `_comparison.html`: one value as a line in its
+band with releases marked, and two days, weeks or months side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from hubbub.analysis.comparison import compare
+from hubbub.analysis.render.glyphs import Axis, Look, Moment, Svg, line, time_axis
 from hubbub.analysis.render.text import compared
-from hubbub.analysis.result import NUMBER
+from hubbub.analysis.result import NUMBER, Decoding, Role
+from hubbub.analysis.trends import releases
 from hubbub.dashboard import tables
-from hubbub.dashboard.figures import Figure, estimated, series_figure
+from hubbub.dashboard.chart_rows import digits_of
+from hubbub.dashboard.decode_jobs import Decoded
 from hubbub.dashboard.metric_inputs import MetricInputs
+from hubbub.dashboard.periods import UNITS, named, short
 from hubbub.dashboard.query import Select
 from hubbub.dashboard.row_choice import MOST_TABLE_ROWS, followed_value, table_rows
 from hubbub.dashboard.sentences import value_label
 from hubbub.dashboard.tables import Table
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +38,12 @@ class Form:
 class SeriesView:
     """Either a `note` why there is no line (yet: `busy`), or the line and its table."""
 
+    unit: str
     form: Form | None
     note: str = ""
     busy: bool = False
-    figure: Figure | None = None
+    words: str = ""
+    picture: Svg | None = None
     table: Table | None = None
 
 
@@ -42,6 +51,7 @@ class SeriesView:
 class ComparisonView:
     """A `note` or a `problem` why there is no comparison (yet: `busy`), or what changed, in words and tables."""
 
+    unit: str
     form: Form | None
     note: str = ""
     busy: bool = False
@@ -52,60 +62,150 @@ class ComparisonView:
     """Of a range: its quantiles say more than its cells."""
 
 
+def marks_of(tallies: Sequence[Tally], periods: Sequence[str]) -> dict[int, str]:
+    """Where on a line of these periods a release came out."""
+    places = {period: place for place, period in enumerate(periods)}
+    found = [(note.epoch, note.text.removesuffix(" is out")) for note in releases(tallies)]
+    marks: dict[int, str] = {}
+    for period, name in found:
+        if period in places:
+            marks[places[period]] = ", ".join(filter(None, (marks.get(places[period]), name)))
+    return marks
+
+
+def moments_of(decodings: Sequence[Decoding], value: str, role: Role, every: str) -> list[Moment]:
+    """The points of one value, a share kept between 0 and 100 %."""
+    found = []
+    for decoding in decodings:
+        i = decoding.index(value, role)
+        numbers = [float(column[i]) for column in (decoding.estimate, decoding.low, decoding.high)]
+        if role != NUMBER:
+            numbers = [min(max(x, 0.0), 1.0) for x in numbers]
+        found.append(Moment(short(decoding.epochs[0], every), *numbers))
+    return found
+
+
+def known_in(series: Sequence[tuple[str, Decoded | None]], value: str, role: Role) -> list[Decoding]:
+    """Those decodings of a series in which a value has an interval with two ends."""
+    decodings = [decoded.decoding for _, decoded in series if decoded is not None and decoded.decoding is not None]
+    return [decoding for decoding in decodings if _estimated(decoding, value, role)]
+
+
+def _estimated(decoding: Decoding, value: str, role: Role) -> bool:
+    i = decoding.find(value, role)
+    if i is None or not decoding.epochs:
+        return False
+    return bool(np.isfinite([decoding.estimate[i], decoding.low[i], decoding.high[i]]).all())
+
+
+def line_of(
+    inputs: MetricInputs,
+    decodings: Sequence[Decoding],
+    value: str,
+    role: Role,
+    *,
+    words: str,
+    axis: Axis | None = None,
+    context: Sequence[float] = (),
+    height: int = 345,
+) -> Svg:
+    """A line of one value over periods that were decoded one by one."""
+    digits = digits_of(decodings, [[decoding.index(value, role)] for decoding in decodings])
+    moments = moments_of(decodings, value, role, inputs.every)
+    axis = axis or time_axis([(m.low, m.high) for m in moments], is_share=role != NUMBER)
+    last = decodings[-1]
+    small = height < 200
+    return line(
+        moments,
+        Look(
+            words=words,
+            show=digits.value,
+            axis=axis,
+            height=height,
+            marks=marks_of(inputs.snapshot.tallies.get(inputs.name, ()), [d.epochs[0] for d in decodings]),
+            context=context,
+            label="" if small else digits.value(float(last.estimate[last.index(value, role)])),
+            most_dates=3 if small else 5,
+        ),
+    )
+
+
+def followed(inputs: MetricInputs) -> tuple[str, Role] | None:
+    """The value that is drawn over time: the one chosen, else the one that says most."""
+    decoding = inputs.decoding
+    if decoding is None:
+        return None
+    value = inputs.view.series or followed_value(decoding)
+    return None if value is None else (value, decoding.roles[decoding.values.index(value)])
+
+
 def series_view(inputs: MetricInputs) -> SeriesView:
-    decoding = inputs.whole.decoding if inputs.whole else None
-    value = inputs.view.series or (followed_value(decoding) if decoding is not None else None)
-    form = _series_form(inputs, value) if len(inputs.epochs) > 1 else None
-    done = [decoded for _, decoded in inputs.series if decoded is not None]
+    unit = UNITS[inputs.every]
     if len(inputs.epochs) < 2:
-        return SeriesView(form=form, note="One epoch so far: a line needs two.")
-    if len(done) < len(inputs.series) or inputs.whole is None:
-        note = f"Decoding epoch by epoch: {len(done)} of {len(inputs.series)} …"
-        return SeriesView(form=form, note=note, busy=True)
-    if value is None:
-        return SeriesView(form=form, note="There is no value to follow yet.")
-    decodings = [decoded.decoding for decoded in done if decoded.decoding is not None]
-    known = [decoding for decoding in decodings if estimated(decoding, value)]
-    if not known:
-        return SeriesView(form=form, note="It could be estimated in no single epoch.")
-    role = known[0].roles[known[0].values.index(value)]
-    return SeriesView(form=form, figure=series_figure(known, value, role), table=tables.by_epoch(known, value, role))
+        return SeriesView(unit=unit, form=None, note=f"One {unit} so far: a line needs two.")
+    form = _series_form(inputs)
+    done = sum(decoded is not None for _, decoded in inputs.series)
+    if done < len(inputs.series) or inputs.whole is None:
+        note = f"Decoding {unit} by {unit}: {done} of {len(inputs.series)} …"
+        return SeriesView(unit=unit, form=form, note=note, busy=True)
+    chosen = followed(inputs)
+    known = known_in(inputs.series, *chosen) if chosen else []
+    if chosen is None or not known:
+        return SeriesView(unit=unit, form=form, note=f"It could be estimated in no single {unit}.")
+    value, role = chosen
+    last = known[-1]
+    i = last.index(value, role)
+    digits = digits_of([last], [[i]])
+    label = value_label(last, i)
+    words = (
+        f"{label} over {len(known)} {unit}s. {named(last.epochs, inputs.every)}: {digits.value(last.estimate[i])}, "
+        f"{digits.interval(last.low[i], last.high[i])}."
+    )
+    confidence = f"{100 * last.confidence:g} % interval"
+    has_releases = bool(marks_of(inputs.snapshot.tallies.get(inputs.name, ()), [d.epochs[0] for d in known]))
+    said = f"{label.capitalize() if role == NUMBER else label} by {unit}, with {confidence}."
+    return SeriesView(
+        unit=unit,
+        form=form,
+        words=said + (" Dotted lines are releases." if has_releases else ""),
+        picture=line_of(inputs, known, value, role, words=words),
+        table=tables.by_period(known, value, role, inputs.every),
+    )
 
 
-def _series_form(inputs: MetricInputs, value: str | None) -> Form | None:
-    decoding = inputs.whole.decoding if inputs.whole else None
+def _series_form(inputs: MetricInputs) -> Form | None:
+    decoding = inputs.decoding
     if decoding is None:
         return None
     rows = [i for i in table_rows(decoding) if decoding.values[i] != "sum"]
-    if len(rows) < 2:
+    chosen = followed(inputs)
+    if len(rows) < 2 or chosen is None:
         return None
-    choices = tuple((decoding.values[i], value_label(decoding.values[i], decoding.roles[i])) for i in rows)
-    return Form((Select("series", "Value", choices, value or ""),), inputs.view.kept)
+    choices = tuple((decoding.values[i], value_label(decoding, i)) for i in rows)
+    return Form((Select("series", "Value", choices, chosen[0]),), inputs.view.kept)
 
 
 def comparison_view(inputs: MetricInputs) -> ComparisonView:
+    unit = UNITS[inputs.every]
     if inputs.pair is None:
-        return ComparisonView(form=None, note="One epoch so far: there is nothing to compare it with.")
+        return ComparisonView(unit=unit, form=None, note=f"One {unit} so far: there is nothing to compare it with.")
     form = _pair_form(inputs, *inputs.pair)
     if inputs.before is None or inputs.after is None:
-        return ComparisonView(form=form, note="Decoding both …", busy=True)
+        return ComparisonView(unit=unit, form=form, note="Decoding both …", busy=True)
     if inputs.before.decoding is None or inputs.after.decoding is None:
-        return ComparisonView(form=form, problem=inputs.before.problem or inputs.after.problem)
+        return ComparisonView(unit=unit, form=form, problem=inputs.before.problem or inputs.after.problem)
     try:
         found = compare(inputs.before.decoding, inputs.after.decoding)
     except Invalid as error:
-        return ComparisonView(form=form, problem=str(error))
+        return ComparisonView(unit=unit, form=form, problem=str(error))
     changed = int(found.changed.sum())
-    lead = (
-        "No change that noise could not have made."
-        if not changed
-        else f"{changed} of {len(found.values)} values changed by more than noise would."
-    )
-    rows = compared(found, MOST_TABLE_ROWS)
-    numbers = [i for i in rows if found.roles[i] == NUMBER]
-    shares = [i for i in rows if found.roles[i] != NUMBER]
-    parts = [tables.differences(found, part) for part in (numbers, shares) if part]
+    lead = f"{changed} of {len(found.values)} values changed significantly." if changed else "No significant change."
+    numbers = [i for i, role in enumerate(found.roles) if role == NUMBER]
+    shares = [i for i in compared(found, MOST_TABLE_ROWS) if found.roles[i] != NUMBER]
+    one, other = (short(period, inputs.every) for period in inputs.pair)
+    parts = [tables.differences(found, part, (one, other)) for part in (numbers, shares) if part]
     return ComparisonView(
+        unit=unit,
         form=form,
         lead=lead,
         table=parts[0] if parts else None,
@@ -114,5 +214,6 @@ def comparison_view(inputs: MetricInputs) -> ComparisonView:
 
 
 def _pair_form(inputs: MetricInputs, before: str, after: str) -> Form:
-    epochs = tuple((epoch, epoch) for epoch in reversed(inputs.epochs))
-    return Form((Select("before", "Before", epochs, before), Select("after", "After", epochs, after)), inputs.view.kept)
+    choices = tuple((epoch, named([epoch], inputs.every)) for epoch in reversed(inputs.epochs))
+    fields = (Select("before", "Before", choices, before), Select("after", "After", choices, after))
+    return Form(fields, inputs.view.kept)

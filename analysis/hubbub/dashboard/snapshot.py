@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from hubbub.protocol.cadence import epoch_text
@@ -55,6 +56,11 @@ class Snapshot:
                 found[terms.definition.metric_hash] = terms.definition
         return tuple(found.values())
 
+    @property
+    def key(self) -> Hashable:
+        """All that was read, in short."""
+        return self.app, tuple(self.fingerprints.items()), self.withheld, tuple(self.terms)
+
     def withheld_of(self, name: str) -> tuple[int, int]:
         """How many reports of a metric the collector does not show yet, and the smallest step in which it does."""
         found = [item for item in self.withheld if item.metric == name]
@@ -66,7 +72,7 @@ class Snapshot:
     def epochs(self, name: str) -> list[str]:
         """The epochs in which a metric was counted, ascending."""
         found = {(epoch, tally.metric.every) for tally in self.tallies.get(name, ()) for epoch in tally.epochs}
-        return list(dict.fromkeys(epoch_text(every, epoch) for epoch, every in sorted(found)))
+        return list(dict.fromkeys(_text(every, epoch) for epoch, every in sorted(found)))
 
     def segments(self, name: str) -> dict[str, list[str]]:
         """The keys by which a metric was counted apart, and the values of each, in their order."""
@@ -76,23 +82,23 @@ class Snapshot:
                 found.setdefault(key, set()).add(value)
         return {key: sorted(found[key], key=segment_order) for key in sorted(found)}
 
-    def fingerprint(self, name: str, epoch: str | None = None, only: Segment = ()) -> bytes:
+    def fingerprint(self, name: str, epochs: Sequence[str] | None = None, only: Segment = ()) -> bytes:
         """Of exactly the counts that `select` gives."""
         digest = hashlib.blake2b(digest_size=16)
         for tally in self._within(name, only):
             digest.update(tally.metric.metric_hash.encode())
-            for number in _chosen(tally, epoch):
+            for number in _chosen(tally, epochs):
                 digest.update(self.fingerprints[tally.metric.metric_hash, number])
         return digest.digest()
 
     def _within(self, name: str, only: Segment) -> list[Tally]:
         return [tally for tally in self.tallies.get(name, ()) if set(only) <= set(tally.metric.segment)]
 
-    def select(self, name: str, epoch: str | None = None, only: Segment = ()) -> tuple[Tally, ...]:
-        """The tallies of a metric, of all its epochs or of one, of all installs or of those of a segment."""
+    def select(self, name: str, epochs: Sequence[str] | None = None, only: Segment = ()) -> tuple[Tally, ...]:
+        """The tallies of a metric, of all its epochs or of some, of all installs or of those of a segment."""
         found = []
         for tally in self._within(name, only):
-            chosen = _chosen(tally, epoch)
+            chosen = _chosen(tally, epochs)
             if len(chosen) == len(tally.epochs):
                 found.append(tally)
             elif chosen:
@@ -100,8 +106,12 @@ class Snapshot:
         return tuple(found)
 
 
-def _chosen(tally: Tally, epoch: str | None) -> list[int]:
-    return [number for number in tally.epochs if epoch is None or epoch_text(tally.metric.every, number) == epoch]
+def _chosen(tally: Tally, epochs: Sequence[str] | None) -> list[int]:
+    every = tally.metric.every
+    return [number for number in tally.epochs if epochs is None or _text(every, number) in epochs]
+
+
+_text = lru_cache(maxsize=1 << 16)(epoch_text)  # asked for every epoch of every tally, on every view
 
 
 def snapshot_of(

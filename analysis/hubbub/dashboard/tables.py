@@ -1,6 +1,6 @@
 """Every table of the pages as plain values: a caption, columns, rows of text. `templates/_table.html` shows them all.
 
-The cells are those of `hubbub decode`; they are text, whatever a value may look like.
+A column has one number of decimals, that of its narrowest interval; the downloads have all digits.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubbub.analysis.comparison import Comparison
-from hubbub.analysis.render.text import cells, comparison_cells, comparison_header
+from hubbub.analysis.render.digits import Digits
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Role
+from hubbub.dashboard.chart_rows import digits_of, is_below, under
 from hubbub.dashboard.health import WHY_REFUSED, Health
+from hubbub.dashboard.periods import UNITS, short
 from hubbub.dashboard.row_choice import table_rows
-from hubbub.dashboard.sentences import cell, value_label, verdict_in_words
+from hubbub.dashboard.sentences import limit_in_words, row_digits, value_label
+
+NUMBERS = "n"
+QUIET = "quiet w"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +33,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """`unsure`: noise is all there may be. `set_apart`: its name is ours and no value, so it is set in italics."""
+    """`under`: below the detection limit. `set_apart`: its name is ours and no value, so it is set in italics."""
 
     name: str
     cells: tuple[str, ...]
     set_apart: bool = False
-    unsure: bool = False
+    under: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,92 +53,133 @@ class Table:
 
 
 def estimates(decoding: Decoding, rows: Sequence[int], caption: str) -> Table:
-    """The table of `hubbub decode`; columns that would be empty are left out."""
-    columns = (
-        Column("value"),
-        Column("estimate", "number"),
-        Column(f"{100 * decoding.confidence:g} % interval", "number"),
-        Column("installs", "number wide"),
-        Column("best guess", "number wide"),
-        Column("verdict", "verdict"),
-    )
-    lines = [[*cells(decoding, i)[:-1], verdict_in_words(decoding, i)] for i in rows]
-    kept = [place for place in range(len(columns)) if any(line[place] for line in lines)]
+    """Estimate, interval and installs of each row; below the detection limit only how much noise would hide."""
+    sums = {i for i in rows if decoding.roles[i] == NUMBER and decoding.values[i] == "sum"}
+    digits = digits_of([decoding], [[i for i in rows if i not in sums]])
+    is_share = any(decoding.roles[i] != NUMBER for i in rows)
+    confidence = f"{100 * decoding.confidence:g} % interval"
+    names = ["Value", "Estimate", confidence, *(["Installs"] if is_share else [])]
+    found = []
+    for i in rows:
+        own = row_digits(decoding, i) if i in sums else digits  # a sum is no mean, and has digits of its own
+        found.append(_row(decoding, i, _cells(decoding, i, own, is_share=is_share), is_below(decoding, i)))
     return Table(
         caption=caption,
-        columns=tuple(columns[place] for place in kept),
-        rows=tuple(
-            _row(line[0], decoding.roles[i], [line[place] for place in kept[1:]], unsure="noise floor" in line[-1])
-            for i, line in zip(rows, lines, strict=True)
-        ),
+        columns=(Column(names[0]), *(Column(name, NUMBERS) for name in names[1:]), Column("", QUIET)),
+        rows=tuple(found),
         css="estimates",
     )
 
 
-def differences(comparison: Comparison, rows: Sequence[int]) -> Table:
-    """The table of `hubbub decode --against`."""
-    names = [*comparison_header(comparison)[:-1], "verdict"]
-    kinds = ("", "number wide", "number wide", "number", "number", "verdict")
-    lines = {i: comparison_cells(comparison, i) for i in rows}
+def _cells(decoding: Decoding, i: int, digits: Digits, *, is_share: bool) -> list[str]:
+    installs = [""] if is_share else []
+    if not np.isfinite(decoding.std_error[i]):
+        return ["unknown", "", *installs, "cannot be estimated"]
+    if is_below(decoding, i):
+        words = f"below the detection limit ({limit_in_words(decoding)})"
+        return [under(float(decoding.noise_floor), digits), "", *installs, words]
+    if is_share:
+        installs = [f"{max(float(decoding.estimate[i]), 0.0) * decoding.installs:,.0f}"]
+    tested = decoding.roles[i] == ANSWER and np.isfinite(decoding.p_adjusted[i])
+    interval = digits.interval(decoding.low[i], decoding.high[i])
+    return [digits.value(decoding.estimate[i]), interval, *installs, "detected" if tested else ""]
+
+
+def differences(comparison: Comparison, rows: Sequence[int], sides: tuple[str, str]) -> Table:
+    """Before, after, and how far apart; of each the digits that its interval can tell."""
+    names = ("Value", *sides, "Difference", f"{100 * comparison.after.confidence:g} % interval", "")
+    styles = ("", "n w", "n w", NUMBERS, NUMBERS, QUIET)
+    what = "Numbers" if all(comparison.roles[i] == NUMBER for i in rows) else "Shares"
+    found = []
+    for i in rows:
+        is_number = comparison.roles[i] == NUMBER
+        unit = comparison.after.unit if is_number else ""
+        digits = Digits.of([(float(comparison.low[i]), float(comparison.high[i]))], unit=unit, is_share=not is_number)
+        cells = (
+            digits.value(comparison.estimate_before[i]),
+            digits.value(comparison.estimate_after[i]),
+            digits.signed(comparison.difference[i], comparison.difference[i]),
+            digits.signed(comparison.low[i], comparison.high[i]),
+            "changed" if comparison.changed[i] else "no significant change",
+        )
+        row = comparison.after.index(comparison.values[i], comparison.roles[i])
+        found.append(_row(comparison.after, row, cells, not comparison.changed[i]))
     return Table(
-        caption="Differences",
-        columns=tuple(Column(name, kind) for name, kind in zip(names, kinds, strict=True)),
-        rows=tuple(
-            _row(line[0], comparison.roles[i], line[1:], unsure=not comparison.changed[i]) for i, line in lines.items()
-        ),
+        caption=f"{what}: {sides[0]} and {sides[1]} compared",
+        columns=tuple(Column(name, css) for name, css in zip(names, styles, strict=True)),
+        rows=tuple(found),
     )
 
 
-def by_epoch(decodings: Sequence[Decoding], value: str, role: str) -> Table:
-    """One value in each of these epochs, the newest first."""
-    rows = []
-    for decoding in reversed(decodings):
-        i = decoding.values.index(value)
-        figures = [cell(decoding, i, x) for x in (decoding.estimate[i], decoding.low[i], decoding.high[i])]
-        estimate, low, high = figures
-        rows.append(Row(name=decoding.epochs[0], cells=(estimate, f"{low} to {high}", f"{decoding.num_reports:,}")))
-    columns = (Column("epoch"), *(Column(name, "number") for name in ("estimate", "interval", "reports")))
-    return Table(caption=f"{value_label(value, role)}, epoch by epoch", columns=columns, rows=tuple(rows))
+def by_period(decodings: Sequence[Decoding], value: str, role: Role, every: str) -> Table:
+    """One value in each of these periods, the newest first."""
+    rows_of = [decoding.index(value, role) for decoding in decodings]
+    digits = digits_of(decodings, [[i] for i in rows_of])
+    rows = [
+        Row(
+            name=short(decoding.epochs[0], every),
+            cells=(
+                digits.value(decoding.estimate[i]),
+                digits.interval(decoding.low[i], decoding.high[i]),
+                f"{decoding.num_reports:,}",
+            ),
+        )
+        for decoding, i in reversed(list(zip(decodings, rows_of, strict=True)))
+    ]
+    unit = UNITS[every].capitalize()
+    columns = (Column(unit), *(Column(name, NUMBERS) for name in ("Estimate", "Interval", "Reports")))
+    label = value_label(decodings[0], rows_of[0])
+    return Table(caption=f"{label}, {unit.lower()} by {unit.lower()}", columns=columns, rows=tuple(rows))
 
 
 def by_segment(decodings: Mapping[str, Decoding], key: str) -> Table:
     """A row for each value, a column for each segment."""
     shown = dict.fromkeys(
-        (decoding.values[i], decoding.roles[i]) for decoding in decodings.values() for i in table_rows(decoding)
+        (decoding.values[i], decoding.roles[i])
+        for decoding in decodings.values()
+        for i in table_rows(decoding)
+        if decoding.values[i] != "sum"
     )
+    first = next(iter(decodings.values()))
     rows = []
     for value, role in shown:
-        figures = [_figure_of(decoding, value, role) for decoding in decodings.values()]
-        rows.append(_row(value, role, [words for words, _ in figures], unsure=all(unsure for _, unsure in figures)))
+        known = [(decoding, decoding.find(value, role)) for decoding in decodings.values()]
+        some = [(decoding, i) for decoding, i in known if i is not None]
+        digits = digits_of([decoding for decoding, _ in some], [[i] for _, i in some])
+        cells = [_figure_of(decoding, i, digits) for decoding, i in known]
+        decoding, i = some[0]
+        is_under = all(is_below(decoding, i) for decoding, i in some)
+        rows.append(Row(name=value_label(decoding, i), cells=tuple(cells), set_apart=_ours(role), under=is_under))
     rows.append(Row(name="reports", cells=tuple(f"{d.num_reports:,}" for d in decodings.values()), set_apart=True))
-    columns = (Column("value"), *(Column(value, "number") for value in decodings))
-    return Table(caption=f"By {key}", columns=columns, rows=tuple(rows), css="by-segment")
+    columns = (Column("Value"), *(Column(value, NUMBERS) for value in decodings))
+    return Table(caption=f"{first.metric} by {key}", columns=columns, rows=tuple(rows), css="by-segment")
 
 
-def _figure_of(decoding: Decoding, value: str, role: Role) -> tuple[str, bool]:
-    """A cell, and whether noise is all there may be."""
-    i = decoding.find(value, role)
+def _figure_of(decoding: Decoding, i: int | None, digits: Digits) -> str:
     if i is None:
-        return "", True
+        return ""
     if not np.isfinite(decoding.std_error[i]):
-        return "unknown", True
-    unsure = not np.isnan(decoding.p_adjusted[i]) and not decoding.detected[i]
-    low, high = (cell(decoding, i, x) for x in (decoding.low[i], decoding.high[i]))
-    return f"{cell(decoding, i, decoding.estimate[i])} ({low} to {high})", unsure
+        return "unknown"
+    if is_below(decoding, i):
+        return under(float(decoding.noise_floor), digits)
+    estimate, low, high = decoding.estimate[i], decoding.low[i], decoding.high[i]
+    return f"{digits.value(estimate)} ({digits.interval(low, high)})"
 
 
 def refusals(health: Health) -> Table:
-    """What a collector refused, and what each reason means."""
+    """What a collector refused, in words; a reason that is not known here is named as the collector does."""
     by_count = sorted(health.refused.items(), key=lambda item: -item[1])
     return Table(
         caption="Requests refused, by reason",
-        columns=(Column("reason"), Column("times", "number"), Column("what that means")),
-        rows=tuple(Row(name=reason, cells=(f"{count:,}", WHY_REFUSED.get(reason, ""))) for reason, count in by_count),
+        columns=(Column("Reason"), Column("Times", NUMBERS)),
+        rows=tuple(Row(name=WHY_REFUSED.get(reason, reason), cells=(f"{count:,}",)) for reason, count in by_count),
         visible=True,
     )
 
 
-def _row(value: str, role: str, cells: Sequence[str], *, unsure: bool) -> Row:
-    is_value = role in (ANSWER, NUMBER)
-    name = value_label(value, role) if is_value else value
-    return Row(name=name, cells=tuple(cells), set_apart=not is_value, unsure=unsure)
+def _row(decoding: Decoding, i: int, cells: Sequence[str], under: bool) -> Row:
+    return Row(name=value_label(decoding, i), cells=tuple(cells), set_apart=_ours(decoding.roles[i]), under=under)
+
+
+def _ours(role: str) -> bool:
+    return role not in (ANSWER, NUMBER)

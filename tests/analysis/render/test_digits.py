@@ -56,5 +56,12 @@ def test_a_difference_has_no_sign_and_that_of_shares_is_in_points() -> None:
     assert plain(Digits(2, unit="s").difference(-0.2)) == "0.20 s"
 
 
+def test_the_interval_of_a_difference_has_signs_and_its_unit_once() -> None:
+    assert plain(Digits(1, is_share=True).signed(-0.012, 0.004)) == "−1.2 to +0.4 points"
+    assert plain(Digits(2, unit="s").signed(0.07, 0.33)) == "+0.07 to +0.33 s"
+    assert plain(Digits(2, unit="s").signed(0.2, 0.2)) == "+0.20 s"
+    assert Digits(2).signed(nan, 1.0) == "unknown"
+
+
 def test_a_number_that_is_rounded_to_nothing_is_not_negative() -> None:
     assert Digits(1).figure(-0.01) == "0.0"

@@ -160,7 +160,7 @@ def save(chart: Any, path: str) -> None:
         case ".png":
             target.write_bytes(png_of(spec))
         case ".svg":
-            target.write_text(convert.vegalite_to_svg(spec), encoding="utf-8")
+            target.write_bytes(svg_of(spec))
         case _:
             target.write_text(convert.vegalite_to_html(spec, bundle=True), encoding="utf-8")
 
@@ -169,6 +169,12 @@ def png_of(spec: str) -> bytes:
     """The picture of a chart's JSON, at twice its size so that it is sharp on any screen."""
     picture: bytes = need("vl_convert", "'hubbub[charts]'").vegalite_to_png(spec, scale=2)
     return picture
+
+
+def svg_of(spec: str) -> bytes:
+    """The same as lines and words."""
+    picture: str = need("vl_convert", "'hubbub[charts]'").vegalite_to_svg(spec)
+    return picture.encode()
 
 
 def _finished(chart: Any, decoding: Decoding, *, height: Any, subtitle: str = "") -> Any:

@@ -56,6 +56,14 @@ class Digits:
             return f"{written}{SPACE}point{'s' * (written != '1')}"
         return self.with_unit(written)
 
+    def signed(self, low: float, high: float) -> str:
+        """The interval of a difference: `−1.2 to +0.4 points`."""
+        if not (isfinite(low) and isfinite(high)):
+            return "unknown"
+        ends = [f"{'−' if x < 0 else '+'}{self._written(abs(100 * x if self.is_share else x))}" for x in (low, high)]
+        words = ends[0] if low == high else " to ".join(ends)
+        return f"{words}{SPACE}points" if self.is_share else self.with_unit(words)
+
     def interval(self, low: float, high: float) -> str:
         """`61.4 to 63.2 %`."""
         return self.with_unit(f"{self.figure(low)} to {self.figure(high)}")
