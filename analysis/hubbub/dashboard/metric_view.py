@@ -14,6 +14,7 @@ from hubbub.analysis.render.glyphs import Axis, Look, Moment, Svg, line
 from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, Decoding
 from hubbub.dashboard import aside_view, tables
 from hubbub.dashboard.aside_view import Download, Privacy
+from hubbub.dashboard.beginnings_view import Branch, beginnings_view
 from hubbub.dashboard.chart_rows import Chart, ChartRow, RowStyle, axis_of, decoding_rows, digits_of
 from hubbub.dashboard.filters_view import OptionsView, options_view
 from hubbub.dashboard.metric_inputs import SINGLE, MetricInputs
@@ -58,6 +59,7 @@ class ResultView:
     """Of a range, whose quantiles say more."""
     num_cells: int = 0
     num_hidden: int = 0
+    beginnings: tuple[Branch, ...] = ()
     remarks: tuple[str, ...] = ()
     withheld: str = ""
 
@@ -154,6 +156,7 @@ def _result(inputs: MetricInputs) -> ResultView:
         cells=cells,
         num_cells=num_cells,
         num_hidden=len(decoding) - len(table_rows(decoding)),
+        beginnings=beginnings_view(decoding),
         remarks=tuple(decoding.notes),
         withheld=withheld,
     )
