@@ -14,7 +14,7 @@ from hubbub.dashboard.snapshot import Snapshot
 from hubbub.dashboard.tables import NUMBERS, Column, Row, Table
 from hubbub.protocol.cadence import Cadence
 from hubbub.protocol.segments import NOT_SAID, OTHER, Segment, segment_order
-from hubbub.protocol.tally import Tally, by_segment
+from hubbub.protocol.tally import Tally
 
 _FIRST: tuple[Cadence, ...] = ("week", "day", "month")
 """Which cadence leads, where there are several: people think in weeks."""
@@ -77,6 +77,7 @@ def _change(found: Sequence[ActiveInstalls], every: Cadence) -> tuple[str, str]:
 
 def _picture(tallies: Sequence[Tally], found: Sequence[ActiveInstalls], every: Cadence) -> Svg:
     most = max(each.installs for each in found)
+    leading = [tally for tally in tallies if tally.metric.name == found[-1].metric]
     first, last = found[0], found[-1]
     words = (
         f"Active installs, {len(found)} {UNITS[every]}s, from {first.installs:,} to {last.installs:,}; "
@@ -90,7 +91,7 @@ def _picture(tallies: Sequence[Tally], found: Sequence[ActiveInstalls], every: C
             show=lambda x: f"{x:,.0f}",
             axis=Axis(0, round_above(most)),
             height=150,
-            marks=marks_of(tallies, [each.period for each in found]),
+            marks=marks_of(leading, [each.period for each in found]),
             area=True,
             most_dates=4,
         ),
@@ -102,7 +103,9 @@ def _chart(tallies: Sequence[Tally], last: ActiveInstalls) -> Chart | None:
     rows: list[tuple[str, int]] = []
     keys = sorted({key for tally in tallies for key, _ in tally.metric.segment})
     for place, key in enumerate(keys):
-        apart = by_segment(tallies, key)
+        apart: dict[str, list[Tally]] = {}  # counted apart, and not merged: that would add up every bit
+        for tally in tallies:
+            apart.setdefault(dict(tally.metric.segment).get(key, NOT_SAID), []).append(tally)
         values = [value for value in sorted(apart, key=segment_order) if value not in (OTHER, NOT_SAID)]
         if len(apart) < 2:
             continue
