@@ -38,6 +38,7 @@ class Privacy:
     `readers` is about those who see published figures alone."""
 
     guesses: Chart
+    noise: str
     experts: str
     details: tuple[Fact, ...]
     unprotected: tuple[str, ...]
@@ -69,6 +70,12 @@ def privacy(definition: Definition, terms: Terms | None, snapshot: Snapshot) -> 
     if definition.hold is None:
         life = "" if terms is None else f", {show(terms.max_values * kept)} for the life of an install"
         whole = f"{show(kept)} for all reports of one answer{life}"
+    noise = "Random noise is added on the device and kept, so that asking again does not wear it off."
+    if definition.hold is not None:
+        noise = (
+            "For all times it will be asked, the device draws beforehand, together, whether it will tell the truth: "
+            "all answers cost no more than this, whatever changes."
+        )
     experts = f"Experts call this privacy loss (epsilon), upper bound: {show(one)} for one report, {whole}."
     details = [Fact(name.capitalize(), _sentence(words[name])) for name in ("asked", "sent", "tells")]
     if terms is not None:
@@ -77,6 +84,7 @@ def privacy(definition: Definition, terms: Terms | None, snapshot: Snapshot) -> 
         guesses=Chart(
             caption="How often a guess between two answers can be right, at most", rows=tuple(rows), css="wide"
         ),
+        noise=noise,
         experts=experts,
         details=tuple(details),
         unprotected=tuple(unprotected_of(definition)),

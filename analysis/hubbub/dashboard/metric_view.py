@@ -92,7 +92,8 @@ class MetricView:
     options: OptionsView
     segments: SegmentsView | None
     series: SeriesView | None
-    comparison: ComparisonView
+    comparison: ComparisonView | None
+    """None of texts that nobody listed: what is found in one period may have no row in another."""
     downloads: tuple[Download, ...]
     privacy: Privacy
     diagnostics: tuple[Fact, ...]
@@ -118,7 +119,7 @@ def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
         options=options_view(inputs),
         segments=segments_view(inputs),
         series=series,
-        comparison=comparison_view(inputs),
+        comparison=None if definition.shape.discovers else comparison_view(inputs),
         downloads=aside_view.downloads(inputs.name, inputs.view, decoding) if decoding is not None else (),
         privacy=aside_view.privacy(definition, terms, inputs.snapshot),
         diagnostics=aside_view.diagnostics(decoding, inputs.snapshot) if decoding is not None else (),

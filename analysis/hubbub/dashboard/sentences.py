@@ -120,9 +120,12 @@ def _of_shares(decoding: Decoding, digits: Digits | None) -> Headline:
     unseen = len(answers) - len(found)
     below = "value is" if unseen == 1 else "values are"
     rest = f" {unseen:,} {below} below the detection limit ({limit_in_words(decoding)})." if unseen else ""
+    how_many = f"{len(found):,} of {several(len(answers), what)} detected"
+    if decoding.tested_besides and not unseen:  # searched for, without a list
+        how_many = f"{several(len(found), 'text')} found"
     sentence = (
         f"{value} leads with {share} of {'those who answered' if decoding.of == 'answered' else 'installs'} "
-        f"({interval}). {len(found):,} of {several(len(answers), what)} detected.{rest}"
+        f"({interval}). {how_many}.{rest}"
     )
     return Headline(digits.figure(decoding.estimate[largest]), "%", f"{value}, {interval}", sentence, row=largest)
 
@@ -198,7 +201,7 @@ def value_label(decoding: Decoding, i: int) -> str:
     if role == ABSENT:
         return "no answer"
     if role == OTHER:
-        return "not in the list"
+        return "any other text" if decoding.tested_besides else "not in the list"
     if role == NUMBER:
         name = value.removeprefix("quantile ")
         return value if name == value else _QUANTILES.get(name, f"{100 * float(name):g} % under")

@@ -1,0 +1,87 @@
+"""Pages of texts that nobody listed, and of answers that have a history."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hubbub.analysis import decode
+from hubbub.dashboard.beginnings_view import Branch, beginnings_view
+from hubbub.dashboard.snapshot import parse_terms
+from hubbub.protocol.kinds import Flag
+from hubbub.protocol.metric import Definition
+from hubbub.protocol.tally import Tally
+from hubbub.simulations.people.histories import Histories
+from hubbub.simulations.people.masks import masks_by_cohort
+from hubbub.simulations.simulate.exact import tally_from
+from hubbub.simulations.simulate.history_tallies import history_counts
+from tests.analysis.discoveries import SMALL, Crowd, asked
+from tests.dashboard.kit import text_of, visiting, words
+from tests.protocol.toml import registry
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def found() -> Tally:
+    texts = ["ab", "abcd", "zz9", "long-name", "q1", "q2"]
+    return Crowd(asked(SMALL, 4), texts).draw(20_000, seed=1, absent=0.1)[0]
+
+
+async def test_texts_are_found_without_a_list_and_their_beginnings_can_be_opened(found: Tally, tmp_path) -> None:
+    (tmp_path / "plugin.json").write_text(found.to_json())
+    async with visiting(str(tmp_path / "plugin.json")) as client:
+        markup = await text_of(client, "/metric/plugin")
+        overview = words(await text_of(client, "/"))
+    page = words(markup)
+    assert "5 texts found." in page
+    assert "No list is needed: what enough installs share is found." in page
+    assert "any other text" in page
+    assert "Compare two" not in page, "what one period finds may have no row in another"
+    assert "How texts begin" in page
+    assert "<summary><bdi><code>ab…</code></bdi>" in markup
+    assert "text, without a list" in overview
+
+
+def test_a_tree_has_every_beginning_once_and_texts_below_what_they_continue(found: Tally) -> None:
+    decoding = decode(found)
+    tree = beginnings_view(decoding)
+
+    def walk(branches: tuple[Branch, ...], above: str = "") -> list[str]:
+        told = []
+        for each in branches:
+            assert each.text.startswith(above)
+            told += [each.text, *walk(each.branches, each.text.removesuffix("…"))]
+        return told
+
+    told = walk(tree)
+    assert sorted(text for text in told if text.endswith("…")) == sorted(f"{b.text}…" for b in decoding.beginnings)
+    assert {"ab", "abcd", "zz9"} <= set(told)
+    assert beginnings_view(decode(Tally(found.metric, {}))) == ()
+
+
+async def test_answers_with_a_history_say_who_was_asked_and_what_it_costs(tmp_path) -> None:
+    shape = Flag()
+    noise = shape.history_noise(shape.best_history(Fraction(4), 4, 4))
+    metric = Definition(name="dark", every="week", shape=shape, noise=noise)
+    people = Histories((True, False), np.repeat([[0], [1]], 8, axis=1), np.array([6_000, 14_000]))
+    rng, epochs = np.random.default_rng(1), range(2952, 2960)
+    (masks,) = masks_by_cohort(metric, people, rng)
+    reports, ones = history_counts(metric, masks, epochs, rng)
+    (tmp_path / "dark.json").write_text(tally_from(metric, epochs, [reports], [ones]).to_json())
+    async with visiting(str(tmp_path / "dark.json")) as client:
+        page = words(await text_of(client, "/metric/dark"))
+    assert "once in 4 weeks, four times in all" in page
+    assert "An install is asked in one of 4 weeks, which its device draws" in page
+    assert "4 for everything an install ever says, whatever changes" in page
+    assert "asking again does not wear it off" not in page
+
+
+def test_the_terms_of_metrics_with_a_history_are_read() -> None:
+    asks = registry("flag", epsilon_one_report=None, epsilon_permanent=None, hold="4", epsilon_history="4")["it"]
+    body = json.dumps({"app": "a", "metrics": [asks.terms_to_json()]}).encode()
+    _, (terms,) = parse_terms(body)
+    assert terms.definition.metric_hash == asks.metric_hash
