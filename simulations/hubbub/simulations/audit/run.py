@@ -27,6 +27,7 @@ from hubbub.simulations.audit.draws import DrawAudit, Respond
 from hubbub.simulations.audit.evidence import ALPHA, STRAY, Finding
 from hubbub.simulations.audit.promises import Promise, promises
 from hubbub.simulations.audit.transcripts import ClientAudit
+from hubbub.simulations.audit.whole_histories import HistoryAudit
 
 TRIALS = 1_000_000
 FEWEST_TRIALS = 10_000
@@ -84,26 +85,27 @@ def audit_registry(
 ) -> Audit:
     """Audit every metric of a registry. `answer` is what is audited in place of the client's `respond`; no installs
     means that whole clients are left out."""
-    held = [metric.name for metric in registry if metric.hold is not None]
-    if held:
-        raise Invalid([f"metrics with hold are not audited: {', '.join(held)}"])
     if trials < FEWEST_TRIALS:
         raise Invalid([f"trials must be at least {FEWEST_TRIALS}, got {trials}"])
     if installs is None:
         installs = max(FEWEST_INSTALLS, trials // TRIALS_PER_INSTALL)
     if installs and installs < FEWEST_INSTALLS:
         raise Invalid([f"installs must be 0 or at least {FEWEST_INSTALLS}, got {installs}"])
-    tests = DrawAudit.tests * len(registry) + (ClientAudit.tests_of(registry) if installs else 0)
-    alpha = ALPHA / tests
-    draws = [DrawAudit(metric, trials, alpha) for metric in registry]
+    kept, held = ([metric for metric in registry if (metric.hold is None) is each] for each in (True, False))
+    tests = DrawAudit.tests * len(kept) + HistoryAudit.tests * len(held)
+    alpha = ALPHA / (tests + (ClientAudit.tests_of(registry) if installs else 0))
+    draws = [DrawAudit(metric, trials, alpha) for metric in kept]
+    histories = [HistoryAudit(metric, trials, alpha) for metric in held]
     steps: list[tuple[str, int, Iterable[None]]] = [
-        (draw.metric.name, draw.work, draw.run(answer, random)) for draw in draws
+        *((draw.metric.name, draw.work, draw.run(answer, random)) for draw in draws),
+        *((history.metric.name, history.work, history.run(random)) for history in histories),
     ]
     clients = ClientAudit(registry, installs, alpha) if installs else None
     if clients:
         steps.append(("whole clients", clients.work, clients.run(random)))
     _walk(steps, progress)
     found = [finding for draw in draws for finding in draw.findings()]
+    found += [finding for history in histories for finding in history.findings()]
     if clients is None:
         return Audit(tuple(found))
     watched = watch_departures(registry, clients.times[0], seed=int.from_bytes(random(8), "little"))

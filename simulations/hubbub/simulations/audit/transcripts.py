@@ -46,20 +46,26 @@ SILENT_ONE_IN = 8
 Bools = npt.NDArray[np.bool_]
 
 
+def _kept(registry: Registry) -> list[Metric]:
+    """Those whose noise is kept. Of the others `whole_histories` looks at everything that is ever said."""
+    return [metric for metric in registry if metric.hold is None]
+
+
 class ClientAudit:
     """The claims of a registry about whole transcripts. `tests` are counted before anything is drawn."""
 
     def __init__(self, registry: Registry, installs: int, alpha: float) -> None:
         self.registry, self.installs, self.alpha = registry, installs, alpha
         self.times = run_times(registry)
-        self.views = [_View(metric, self.times) for metric in registry]
+        self.views = [_View(metric, self.times) for metric in _kept(registry)]
         for view in self.views:
             view.fix_thresholds(installs // 2, alpha)
         self.rows: list[list[_Row]] = []
 
     @staticmethod
     def tests_of(registry: Registry) -> int:
-        return (2 + 4) * len(registry) + len(registry) * (len(registry) - 1)
+        number = len(_kept(registry))
+        return (2 + 4) * number + number * (number - 1)
 
     @property
     def work(self) -> int:
