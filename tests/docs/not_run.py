@@ -43,6 +43,7 @@ NOT_RUN = [
         r"hubbub .*--engine (tcp|spark):",
     ),
     *_because("needs reports of an epoch that is over; tests/analysis/test_recounting.py runs it", r"hubbub recount\b"),
+    *_because("docs/discovery.md makes such a tally, and decodes it", r"hubbub decode plugin\.json"),
     *_because(
         "needs a PostgreSQL server; tests/collector/postgres runs each",
         r"hubbub .*--store (postgresql:|service=|URL)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hubbub.analysis.result import Decoding
@@ -89,6 +89,10 @@ class _Wanted:
         whom = only or self.view.only
         return decode_job(self.snapshot, self.name, epochs, self.view.options, self.candidates, whom, asked)
 
+    def by_epoch(self, epochs: Sequence[str], only: Segment) -> dict[str, DecodeJob]:
+        """One for each of these in which such installs reported."""
+        return {epoch: self.of((epoch,), only) for epoch in epochs if self.snapshot.select(self.name, (epoch,), only)}
+
 
 def side_by_side(snapshot: Snapshot, name: str, view: View, chosen: tuple[str, ...]) -> dict[str, Segment]:
     """The segments that stand beside each other: each value of the key chosen, of the installs that are looked at.
@@ -135,12 +139,7 @@ async def gather(
     apart = side_by_side(snapshot, name, view, chosen)
     of_segment = {value: want.of(chosen, only, view.epoch) for value, only in apart.items()}
     lines = dict(list(apart.items())[:MOST_LINES]) if definition.kind in SINGLE and recent else {}
-    of_line = {
-        value: {
-            epoch: want.of((epoch,), only) for epoch in recent[-MOST_SPARK:] if snapshot.select(name, (epoch,), only)
-        }
-        for value, only in lines.items()
-    }
+    of_line = {value: want.by_epoch(recent[-MOST_SPARK:], only) for value, only in lines.items()}
     of_previous = {value: want.of(earlier, only) for value, only in lines.items()} if earlier else {}
     of_cross = {pair: want.of(chosen, pair) for pair in crossed(snapshot, name, view, chosen)}
     of_cross = of_cross if definition.kind in SINGLE else {}

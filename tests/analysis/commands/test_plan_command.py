@@ -46,7 +46,8 @@ def test_the_command_compares_with_rappor_and_advises_slots(capsys) -> None:
     printed = capsys.readouterr().out
     assert "num_cohorts = 512, for 1,000 strings" in printed
     assert "RAPPOR at the same epsilons" in printed
-    assert "hold = " in printed
+    assert "max_values = 6 (lifetime epsilon 12, between histories that change together)" in printed
+    assert "--history EPSILON plans that" in printed
 
 
 def test_the_command_says_no_and_what_would_change_it(capsys) -> None:

@@ -39,7 +39,9 @@ def test_a_point_gives_the_same_figures_whoever_measures_it():
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_can_be_swept(kind: str) -> None:
     axes = {name: int(default) for name, default in kind_class(kind).shape_axes.items()}
-    figures = measure(replace(FLAG, kind=kind, installs=10_000, repeats=1, **axes))
+    found = {"installs": 200_000, "epsilon": 4.0, "permanent": 4.0}  # what is searched for must be found
+    crowd = found if kind == "discovery" else {"installs": 10_000}
+    figures = measure(replace(FLAG, kind=kind, repeats=1, **axes, **crowd))
     assert figures["error"] > 0
     assert figures["bound"] > 0
 
