@@ -121,7 +121,7 @@ def installs_chart(found: Sequence[ActiveInstalls]) -> Any:
         alt.Chart(alt.Data(values=data))
         .mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=36))
         .encode(
-            x=alt.X("period:O", title=None, axis=alt.Axis(labelAngle=-40)),
+            x=alt.X("period:O", title=None, axis=alt.Axis(labelAngle=-40, labelOverlap="greedy")),
             y=alt.Y("installs:Q", title="installs", axis=alt.Axis(format=",d"), scale=alt.Scale(zero=True)),
             color=line_colours([str(row["line"]) for row in data]),
         )

@@ -83,7 +83,7 @@ def trend_chart(points: Sequence[Point], annotations: Iterable[Annotation] = ())
     unit = f" ({first.unit})" if first.unit else ""
     title = f"{one or 'estimate'}{unit}" if is_number else f"share of installs{': ' if one else ''}{one}"
     form = alt.Axis(format="~g" if is_number else ".1%")
-    x = alt.X("epoch:O", title=None, axis=alt.Axis(labelAngle=-40))
+    x = alt.X("epoch:O", title=None, axis=alt.Axis(labelAngle=-40, labelOverlap="greedy"))
     base = alt.Chart(alt.Data(values=data)).encode(x=x, color=line_colours(lines))
     band = base.mark_area(opacity=0.2).encode(
         y=alt.Y("low:Q", title=title, axis=form, scale=alt.Scale(zero=False)), y2="high:Q"

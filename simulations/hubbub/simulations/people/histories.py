@@ -48,6 +48,10 @@ class Histories:
         first = there & (np.cumsum(there, axis=1) == 1)
         return Histories(self.values, np.where(first, self.answers, AWAY), self.installs)
 
+    def in_epochs(self, chosen: Sequence[int]) -> Histories:
+        """The same in some of the epochs, by their places."""
+        return Histories(self.values, self.answers[:, list(chosen)], self.installs)
+
     def counts(self, epoch: int | None = None) -> dict[Any, int]:
         """How often each value is recorded, in one epoch or in all; None stands for nothing to record."""
         answers = self.answers if epoch is None else self.answers[:, epoch : epoch + 1]

@@ -157,7 +157,9 @@ def judge(setting: Setting, way: str, histories: Histories, tally: Tally, stale:
     listed = metric.shape.open_list and (setting.candidates is not None or not metric.shape.discovers)
     candidates = candidates_of(setting) if listed else None
     decoding = decode(tally, candidates)
-    counts = histories.counts()
+    # With `hold`, nobody reports after the last turn: the estimates are of the epochs before.
+    asked = [place for place, epoch in enumerate(setting.epoch_numbers) if metric.hold is None or epoch in tally.epochs]
+    counts = histories.in_epochs(asked).counts()
     truth = truth_of(decoding, metric, counts, max(len(decoding.epochs), 1))
     return SimulationResult(
         setting=replace(setting, candidates=candidates),
