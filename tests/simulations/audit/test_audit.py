@@ -263,12 +263,6 @@ def test_a_report_made_only_when_a_flag_is_true_is_caught(monkeypatch: pytest.Mo
 # --- what it refuses ----------------------------------------------------------------------------------------------
 
 
-def test_metrics_with_hold_are_not_audited() -> None:
-    asks = registry(asked='kind = "flag"\nepsilon_history = 4\nhold = 13\nmax_values = 4\n')
-    with pytest.raises(Invalid, match="metrics with hold are not audited: asked"):
-        audit_registry(asks, trials=10_000)
-
-
 def test_too_few_trials_and_installs_are_refused_in_words() -> None:
     asks = registry(asked=flag())
     with pytest.raises(Invalid, match="trials must be at least 10000, got 9999"):
