@@ -84,7 +84,8 @@ def overview_view(
     address = {card.name: f"/metric/{card.name}{card.query}" for card in cards}
     newest = max((each.chosen[-1] for each in known.values() if each.chosen), default="")
     every = next((snapshot.definitions(n)[-1].every for n, each in known.items() if newest in each.chosen), "day")
-    when = {"": f"this {UNITS[every]}", ALL: "in all"}.get(choice.epoch, "in this period")
+    newest_unit = "on this day" if UNITS[every] == "day" else f"this {UNITS[every]}"
+    when = {"": newest_unit, ALL: "in all"}.get(choice.epoch, "in this period")
     return OverviewView(
         title=f"{snapshot.app or 'Metrics'}, {named([newest], every)}" if newest else snapshot.app or "Metrics",
         fields=tuple(_fields(snapshot, choice, newest, every)),
