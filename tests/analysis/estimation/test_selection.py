@@ -60,3 +60,10 @@ def test_rows_are_detected_where_the_corrected_test_passes_and_the_level_is_that
     assert chosen.tolist() == [0, 2, 3]
     assert level == pytest.approx(0.05 * 3 / 4)
     assert detected(np.array([0.9, 0.8]), 0.05, "benjamini-hochberg")[1] == pytest.approx(0.05 / 2)
+
+
+def test_what_has_no_error_is_its_own_interval() -> None:
+    """As a share of those who answered can seem to have, where a dozen installs did."""
+    low, high = interval_given_selection(np.array([0.4, 0.4]), np.array([0.0, 0.1]), np.array([0.2, 0.2]), 0.95)
+    assert (low[0], high[0]) == (0.4, 0.4)
+    assert low[1] < 0.4 < high[1]

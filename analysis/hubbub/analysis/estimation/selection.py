@@ -48,15 +48,18 @@ def interval_given_selection(
 
     Such an estimate follows the normal law cut at the threshold; the interval holds the true shares under which
     neither tail of that law beyond the estimate is below (1 - confidence) / 2. Ordinary intervals forget the winner's
-    curse. The lower end is cut at 0: close to the threshold it would run off to minus infinity.
+    curse. The lower end is cut at 0: close to the threshold it would run off to minus infinity. What has no error, as a
+    share of few installs that answered may seem to have, is its own interval.
     """
     tail = (1 - confidence) / 2
-    z, cut = estimate / std_error, np.minimum(threshold, estimate) / std_error
+    scale = np.where(std_error > 0, std_error, 1.0)
+    z, cut = estimate / scale, np.minimum(threshold, estimate) / scale
     beyond = np.maximum(z - cut, 1e-9)
     # Far below the cut the law is exponential with rate (cut - mean), which bounds where the lower end can be.
     low = _solve_truncated(z, cut, tail, cut - np.log(1 / tail) / beyond - 10, z + 10)
     high = _solve_truncated(z, cut, 1 - tail, z - 10, z + 10)
-    return np.maximum(low * std_error, 0), np.maximum(high * std_error, 0)
+    low, high = (np.where(std_error > 0, end * scale, estimate) for end in (low, high))
+    return np.maximum(low, 0), np.maximum(high, 0)
 
 
 def _solve_truncated(z: Array, cut: Array, probability: float, low: Array, high: Array) -> Array:
