@@ -17,9 +17,7 @@ from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Shape
 from hubbub.protocol.tally import Counts, Tally
 from hubbub.simulations.people.histories import Histories
-from hubbub.simulations.people.masks import masks_by_cohort
-from hubbub.simulations.simulate.exact import tally_from
-from hubbub.simulations.simulate.history_tallies import history_counts
+from hubbub.simulations.simulate.exact import history_tally
 from tests.chance import assert_binomial, power
 
 HOLD, ANSWERS = 4, 4
@@ -33,11 +31,6 @@ def define(shape: Shape, epsilon: str = "4", hold: int = HOLD, answers: int = AN
     history = shape.best_history(Fraction(epsilon), hold, answers)
     accumulate = shape.accumulations[0]
     return Definition(name="m", every="week", shape=shape, noise=shape.history_noise(history), accumulate=accumulate)
-
-
-def crowd_tally(metric: Definition, people: Histories, rng: np.random.Generator, epochs: Sequence[int]) -> Tally:
-    found = [history_counts(metric, masks, epochs, rng) for masks in masks_by_cohort(metric, people, rng)]
-    return tally_from(metric, epochs, [reports for reports, _ in found], [ones for _, ones in found])
 
 
 @dataclass(frozen=True)
@@ -81,7 +74,7 @@ def measured(people: People, populations: int, seed: int) -> dict[str, int]:
     for _ in range(populations):
         answers = people.answers(rng)
         who = Histories((True, False), answers, np.ones(INSTALLS, dtype=np.int64))
-        tally = crowd_tally(metric, who, rng, EPOCHS)
+        tally = history_tally(metric, who, EPOCHS, rng)
         real = (answers == 0).mean(axis=0)
         hits["week"] += held(of(tally, WEEK, "reporting"), real[place[WEEK[0]]])
         hits["week, of all there are"] += held(of(tally, WEEK), shares[place[WEEK[0]]])
@@ -133,7 +126,7 @@ def test_the_error_that_is_said_of_a_year_is_that_of_many_crowds(kind: str) -> N
     shape, values = KINDS[kind]
     metric, rng = define(shape, "4"), np.random.default_rng([16, *kind.encode()])
     people = Histories(values, np.repeat([[0], [1]], len(EPOCHS), axis=1), np.array([3000, 7000]))
-    crowds = [of(crowd_tally(metric, people, rng, EPOCHS), YEAR, "reporting") for _ in range(150)]
+    crowds = [of(history_tally(metric, people, EPOCHS, rng), YEAR, "reporting") for _ in range(150)]
     estimates, errors = (np.array([getattr(each, name)[0] for each in crowds]) for name in ("estimate", "std_error"))
     truth = 0.3 * 0.5 + 0.7 if kind == "mean" else 0.3
     said = float(np.sqrt(np.mean(errors**2)))
@@ -159,7 +152,7 @@ def test_whole_crowds_have_the_law_of_installs_one_by_one() -> None:
     people = Histories((True, False), np.repeat([[0], [1]], len(EPOCHS), axis=1), np.array([20, 10]))
     crowds, each = [], []
     for _ in range(1000):
-        tally = crowd_tally(metric, people, rng, EPOCHS)
+        tally = history_tally(metric, people, EPOCHS, rng)
         nothing = Counts((0,), ((0,),))
         crowds.append([tally.epochs.get(epoch, nothing).bit_counts[0][0] for epoch in EPOCHS])
         assert sum(sum(counts.num_reports) for counts in tally.epochs.values()) == 30 * ANSWERS
@@ -178,7 +171,7 @@ def test_whole_crowds_have_the_law_of_installs_one_by_one() -> None:
 def test_a_week_rests_on_a_part_of_the_installs_and_says_so() -> None:
     metric, rng = define(Flag()), np.random.default_rng(18)
     people = Histories((True, False), np.repeat([[0], [1]], len(EPOCHS), axis=1), np.array([30_000, 70_000]))
-    tally = crowd_tally(metric, people, rng, EPOCHS)
+    tally = history_tally(metric, people, EPOCHS, rng)
     week, quarter, year = (of(tally, epochs, "reporting") for epochs in (WEEK, QUARTER, YEAR))
     for found in (week, quarter, year):
         assert found.installs == pytest.approx(100_000, rel=0.02)

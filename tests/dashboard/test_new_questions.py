@@ -15,9 +15,7 @@ from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.people.histories import Histories
-from hubbub.simulations.people.masks import masks_by_cohort
-from hubbub.simulations.simulate.exact import tally_from
-from hubbub.simulations.simulate.history_tallies import history_counts
+from hubbub.simulations.simulate.exact import history_tally
 from tests.analysis.discoveries import SMALL, Crowd, asked
 from tests.dashboard.kit import text_of, visiting, words
 from tests.protocol.toml import registry
@@ -69,9 +67,7 @@ async def test_answers_with_a_history_say_who_was_asked_and_what_it_costs(tmp_pa
     metric = Definition(name="dark", every="week", shape=shape, noise=noise)
     people = Histories((True, False), np.repeat([[0], [1]], 8, axis=1), np.array([6_000, 14_000]))
     rng, epochs = np.random.default_rng(1), range(2952, 2960)
-    (masks,) = masks_by_cohort(metric, people, rng)
-    reports, ones = history_counts(metric, masks, epochs, rng)
-    (tmp_path / "dark.json").write_text(tally_from(metric, epochs, [reports], [ones]).to_json())
+    (tmp_path / "dark.json").write_text(history_tally(metric, people, epochs, rng).to_json())
     async with visiting(str(tmp_path / "dark.json")) as client:
         page = words(await text_of(client, "/metric/dark"))
     assert "once in 4 weeks, four times in all" in page

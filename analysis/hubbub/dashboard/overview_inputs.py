@@ -126,9 +126,7 @@ def _of_card(snapshot: Snapshot, name: str, choice: OverviewChoice, listed: Cand
         whole=job(chosen, asked=choice.epoch) if chosen else None,
         before=job(earlier) if earlier else None,
         spark=tuple(job((epoch,)) for epoch in recent),
-        apart=tuple(
-            (value, job(chosen, whom, choice.epoch)) for value, whom in apart if snapshot.select(name, chosen, whom)
-        ),
+        apart=tuple((value, job(chosen, whom, choice.epoch)) for value, whom in apart),
     )
 
 

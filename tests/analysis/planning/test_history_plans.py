@@ -20,9 +20,7 @@ from hubbub.protocol.metric import Definition
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.people.histories import Histories
-from hubbub.simulations.people.masks import masks_by_cohort
-from hubbub.simulations.simulate.exact import tally_from
-from hubbub.simulations.simulate.history_tallies import history_counts
+from hubbub.simulations.simulate.exact import history_tally
 
 FOUR = Fraction(4)
 FLAG = Plan(shape=Flag(), epsilon_one_report=FOUR, epsilon_permanent=FOUR, installs=20_000, share=0.3)
@@ -56,8 +54,7 @@ def test_decode_finds_the_errors_that_were_planned(choices: int) -> None:
     metric = Definition(name="m", every="week", shape=shape, noise=plan.noise)
     epochs, rng = range(400, 404), np.random.default_rng(choices)
     people = Histories(("c0", "c1"), np.repeat([[0], [1]], 4, axis=1), np.array([40_000, 160_000]))
-    found = [history_counts(metric, masks, epochs, rng) for masks in masks_by_cohort(metric, people, rng)]
-    tally = tally_from(metric, epochs, [reports for reports, _ in found], [ones for _, ones in found])
+    tally = history_tally(metric, people, epochs, rng)
     period, epoch = decode(tally), decode(Tally(metric, {400: tally.epochs[400]}))
     assert epoch.std_error[0] == pytest.approx(of_epoch(plan).std_error, rel=0.03)
     assert period.std_error[0] == pytest.approx(of_period(plan).std_error, rel=0.03)

@@ -42,15 +42,12 @@ def exact_tally(
     progress: Progress = lambda share: None,
 ) -> Sampled:
     """The tally that installs with these histories would leave, one report each for every epoch in which they run."""
+    if metric.hold is not None:
+        return Sampled(history_tally(metric, histories, epochs, rng, progress), 0)
     reports, rows, stale = [], [], 0
     num_cohorts = metric.shape.num_cohorts
     for masks in masks_by_cohort(metric, histories, rng):
         progress((masks.cohort + 1) / num_cohorts)
-        if metric.hold is not None:
-            totals, counts = history_counts(metric, masks, epochs, rng)
-            reports.append(totals)
-            rows.append(counts)
-            continue
         parts, width = parts_kept(metric, masks), metric.shape.width(masks.cohort)
         columns = []
         for part in parts:
@@ -61,6 +58,23 @@ def exact_tally(
         reports.append(totals)
         rows.append(np.concatenate(columns, axis=1))
     return Sampled(tally_from(metric, epochs, reports, rows), stale)
+
+
+def history_tally(
+    metric: Definition,
+    histories: Histories,
+    epochs: Sequence[int],
+    rng: np.random.Generator,
+    progress: Progress = lambda share: None,
+) -> Tally:
+    """The same of a metric with `hold`, which keeps no memos."""
+    reports, rows = [], []
+    for masks in masks_by_cohort(metric, histories, rng):
+        totals, counts = history_counts(metric, masks, epochs, rng)
+        reports.append(totals)
+        rows.append(counts)
+        progress((masks.cohort + 1) / metric.shape.num_cohorts)
+    return tally_from(metric, epochs, reports, rows)
 
 
 def tally_from(metric: Definition, epochs: Sequence[int], reports: Sequence[Index], rows: Sequence[Index]) -> Tally:

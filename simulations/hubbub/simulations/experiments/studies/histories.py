@@ -54,9 +54,7 @@ from hubbub.simulations.experiments.pictures import (
     finished,
 )
 from hubbub.simulations.people.histories import Histories
-from hubbub.simulations.people.masks import masks_by_cohort
-from hubbub.simulations.simulate.exact import tally_from
-from hubbub.simulations.simulate.history_tallies import history_counts
+from hubbub.simulations.simulate.exact import history_tally
 
 EPSILON, PERIODS, YES = 4, 4, 0.3
 MEMO = "kept for each value (shows changes)"
@@ -132,9 +130,7 @@ def _tally(answers: Array, rng: np.random.Generator) -> Tally:
     weeks = answers.shape[1]
     metric, epochs = _metric(weeks), range(0, weeks)
     people = Histories((False, True), answers.astype(np.int64), np.ones(len(answers), dtype=np.int64))
-    (masks,) = masks_by_cohort(metric, people, rng)
-    reports, ones = history_counts(metric, masks, epochs, rng)
-    return tally_from(metric, epochs, [reports], [ones])
+    return history_tally(metric, people, epochs, rng)
 
 
 def flags(answers: Array, rng: np.random.Generator) -> Array:
