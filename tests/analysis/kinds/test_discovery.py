@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hubbub.analysis import Options, decode
+from hubbub.analysis import Decoding, Options, decode
 from hubbub.analysis.render.export import to_json
 from hubbub.analysis.render.text import table
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Discovery, String
+from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import sample_tally
 from tests.analysis.discoveries import SMALL, Crowd, asked
@@ -29,8 +30,8 @@ def drawn() -> tuple[Tally, dict[str, float]]:
     return Crowd(METRIC, TEXTS).draw(20_000, seed=1, absent=0.1)
 
 
-def answers(decoding: object) -> list[str]:
-    return [value for value, role in zip(decoding.values, decoding.roles, strict=True) if role == "answer"]  # type: ignore[attr-defined]
+def answers(decoding: Decoding) -> list[str]:
+    return [value for value, role in zip(decoding.values, decoding.roles, strict=True) if role == "answer"]
 
 
 def test_texts_are_found_that_nobody_listed(drawn: tuple[Tally, dict[str, float]]) -> None:
@@ -122,7 +123,7 @@ def test_definitions_that_ask_otherwise_are_not(
         decode([drawn[0], Tally(metric, {})])
 
 
-def replace_name(shape: Discovery | String):  # type: ignore[no-untyped-def]
+def replace_name(shape: Discovery | String) -> Definition:
     return define(shape).replace(name="plugin", every="week")
 
 
