@@ -58,6 +58,11 @@ def test_a_tree_has_every_beginning_once_and_texts_below_what_they_continue(foun
     told = walk(tree)
     assert sorted(text for text in told if text.endswith("…")) == sorted(f"{b.text}…" for b in decoding.beginnings)
     assert {"ab", "abcd", "zz9"} <= set(told)
+    assert {len(each.text) for each in tree} == {3}, (
+        "two letters and the dots: longer ones are below what they continue"
+    )
+    (long,) = [each for each in tree if each.text == "lo…"]
+    assert [each.text for each in long.branches] == ["long…"]
     assert beginnings_view(decode(Tally(found.metric, {}))) == ()
 
 
