@@ -8,11 +8,12 @@ prints through `figure` is kept in `.proof/` with the fact that it passed on thi
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,10 +42,14 @@ LONG_FILES = [
     "simulations/demo/test_demo",
     "dashboard/test_browser",
     "dashboard/test_aloud",
+    "simulations/simulate/test_simulate",
     "analysis/test_decoding",
+    "analysis/estimation/test_string_screen",
     "client/test_processes",
     "docs/test_site",
     "test_five_minutes",
+    "simulations/rehearse/test_rehearse",
+    "test_first_hour",
     "torture/test_fuzz",
     "docs/test_notebook",
     "quality/test_proofs",
@@ -100,6 +105,16 @@ def postgres(postgres_template: Path) -> Iterator[Any]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--resume", action="store_true", help="leave out proofs that passed on this exact source tree")
     parser.addoption("--minutes", action="store_true", help="say in the end where the processor's time went")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays to the end: whoever looks for garbage need not look through it each time."""
+    gc.disable()
+    done = yield
+    gc.freeze()
+    gc.enable()
+    return done
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -23,6 +23,7 @@ from hubbub.analysis.render.text import table
 from hubbub.collector.export import select, tallies
 from hubbub.protocol import Invalid, Registry
 from hubbub.protocol.cadence import DAY
+from hubbub.protocol.compiled import compiled
 from hubbub.protocol.kinds import KINDS as PROTOCOL_KINDS
 from hubbub.protocol.label import words
 from hubbub.protocol.tally_files import Wanted
@@ -213,6 +214,18 @@ def test_the_rules_of_a_new_kind_are_told_like_all_others() -> None:
         Registry.parse(REGISTRY.replace("most = 5", "most = 11"))
     with pytest.raises(Invalid, match=r"mosst is not a key that is known here; did you mean most\?"):
         Registry.parse(REGISTRY.replace("most = 5", "mosst = 5"))
+
+
+@pytest.mark.usefixtures("stars")
+def test_a_new_kind_is_compiled_for_other_clients_once_it_says_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry.parse(REGISTRY)
+    with pytest.raises(Invalid, match=r"\[metrics.rating\] kind must be one that clients in other languages know"):
+        compiled(registry)
+    shape = type(registry["rating"].shape)
+    monkeypatch.setattr(shape, "port_facts", lambda self: {"most": self.most})
+    (metric,) = compiled(registry)["metrics"]
+    assert metric["encoding"] == {"form": "stars", "most": 5}
+    assert (metric["widths"], metric["noise"]["permanent"]["sort"]) == ([5], "bits")
 
 
 def test_without_its_lines_in_the_tables_the_kind_is_unknown() -> None:

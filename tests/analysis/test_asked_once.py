@@ -10,10 +10,12 @@ import pytest
 from hubbub.analysis import Options, decode
 from hubbub.analysis.estimation.cells import pool_counts
 from hubbub.analysis.options import ESTIMANDS, Estimand
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, Set
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Shape
 from hubbub.protocol.tally import Counts, Tally
+from hubbub.simulations.people.histories import Histories
+from hubbub.simulations.simulate.exact import history_tally
 from tests.analysis.worlds import tally_of
 from tests.chance import assert_binomial, power
 
@@ -70,6 +72,26 @@ def test_intervals_of_pooled_months_hold_what_they_say(estimand: Estimand) -> No
         held += bool(found.low[row] <= truth[row] <= found.high[row])
     assert_binomial(held, 400, 0.95)
     assert power(400, 0.95, 0.999) > 0.99
+
+
+def test_intervals_of_items_that_are_drawn_together_hold_what_they_say() -> None:
+    """A set of five items, three asked of each install, with flags drawn jointly as devices do; items that go together.
+    400 populations, one item of each in its turn: .84 would show."""
+    shape = Set(items=tuple("abcde"), items_per_report=3)
+    noise = shape.best_noise(Fraction(4), Fraction(4), once=True)
+    assert noise.history is not None
+    metric = Definition(name="asked", every="once", shape=shape, noise=noise, accumulate="any")
+    values = [frozenset(some) for some in ("", "ab", "abc", "c", "de")]
+    installs = np.array([600, 900, 300, 900, 300])
+    shares = [sum(n for value, n in zip(values, installs, strict=True) if item in value) / 3_000 for item in "abcde"]
+    people = Histories(tuple(values), np.arange(5)[:, np.newaxis], installs)
+    rng, held = np.random.default_rng(9), 0
+    for population in range(400):
+        found = decode(history_tally(metric, people, [0], rng))
+        item = population % 5
+        held += bool(found.low[item] <= shares[item] <= found.high[item])
+    assert_binomial(held, 400, 0.95)
+    assert power(400, 0.95, 0.84) > 0.99
 
 
 def test_noise_on_counts_adds_up_over_the_months() -> None:

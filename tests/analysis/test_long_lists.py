@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import Options, compare, decode, decode_lists, engine_from
-from hubbub.analysis.candidate_lists import is_long, list_files, pieces
+from hubbub.analysis.candidate_lists import Stretch, is_long, list_files, most_candidates, pieces, stretches
 from hubbub.analysis.commands.decode import add_decode, run_decode
-from hubbub.analysis.estimation import shards, spread_screen
+from hubbub.analysis.estimation import repeats, shards
+from hubbub.analysis.estimation.design import Block, gathered
 from hubbub.analysis.estimation.hashing import digests, positions
+from hubbub.analysis.estimation.standouts import Rest
 from hubbub.analysis.render.export import to_json
 from hubbub.analysis.render.text import table
 from hubbub.protocol.invalid import Invalid
@@ -148,6 +150,49 @@ def test_any_hash_and_several_definitions_are_spread_alike(world, shapes):
     assert found.tested_besides == TOTAL - sum(role == "answer" for role in found.roles)
 
 
+def test_looks_at_those_that_were_kept_find_what_passes_over_the_files_would(world, alone, monkeypatch):
+    folder, tally = world
+    passes: list[str] = []
+
+    def decoded():
+        passes.clear()
+        found = decode_lists(tally, folder / "all.txt", progress=lambda _, what: passes.append(what))
+        return to_json([found]), sum("stand out" in what for what in passes)
+
+    spared = decoded()
+    monkeypatch.setattr(Rest, "stays_below", lambda *_: False)
+    every = decoded()
+    assert spared[0] == every[0] == to_json([alone])
+    assert spared[1] < every[1]
+
+
+def test_nobody_who_was_not_kept_scores_above_what_was_said_to_suffice():
+    """Residuals change, as when a heavy string is taken in; no claim is broken by any of 20,000 candidates, and no
+    claim could be much bolder."""
+    shapes = (String(num_bits=16, num_hashes=2, num_cohorts=4), String(num_bits=64, num_hashes=1, num_cohorts=8))
+    seeds = digests([text(number) for number in range(20_000)])
+    blocks = (Block(0, 4, 16, 2, 16), Block(64, 8, 64, 1, 64))
+    offset = np.concatenate([np.repeat(np.arange(4) * 16, 2), 64 + np.arange(8) * 64])
+    hashing = shards.Hashing(shapes, offset, 576)
+    rng = np.random.default_rng(2)
+    gaps = []
+    for _ in range(50):
+        before = rng.normal(size=576)
+        after = rng.uniform(0.5, 2) * before + rng.normal(size=576) * rng.choice([0.001, 0.01, 0.1])
+        scores = [gathered(hashing.where(seeds), offset, cells) for cells in (before, after)]
+        floor = float(np.quantile(scores[0], 0.9))
+        others = scores[1][scores[0] <= floor].max()
+        rest = Rest(before, floor)
+        low, high = others - 1, others + 40
+        assert rest.stays_below(high, after, blocks)
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (low, middle) if rest.stays_below(middle, after, blocks) else (middle, high)
+        assert high >= others
+        gaps.append(high - others)
+    assert min(gaps) < 0.1
+
+
 def test_the_best_are_kept_in_list_order_and_of_equals_the_first():
     seeds = np.zeros((5, 2), dtype=np.uint64)
     some = shards.Survivors(np.arange(10, 15), seeds, tuple("abcde"), np.array([1.0, 3, 2, 3, 2]), np.zeros(5))
@@ -155,26 +200,53 @@ def test_the_best_are_kept_in_list_order_and_of_equals_the_first():
     assert some.best(9) is some
 
 
+def test_whoever_is_left_out_has_at_most_the_floor():
+    """The best of many parts, cut now and then: the same as of all at once."""
+    values = np.random.default_rng(5).permutation(1000).astype(float)
+    best = shards.Best(200.0, 40)
+    for start in range(0, 1000, 30):
+        numbers = np.arange(start, min(start + 30, 1000))
+        numbers = numbers[values[numbers] > 200]
+        seeds = np.zeros((len(numbers), 2), dtype=np.uint64)
+        part = shards.Best(200.0, 25)
+        part.add(shards.Survivors(numbers, seeds, ("",) * len(numbers), values[numbers], values[numbers]))
+        best.add(part.found(), part.floor)
+    found = best.found()
+    expected = np.sort(np.argsort(-values)[:40])
+    assert found.numbers.tolist() == expected.tolist()
+    assert best.floor == 960
+    few = shards.Best(200.0, 0)
+    few.add(found)
+    assert len(few.found()) == 0
+    assert few.floor == np.inf
+
+
 def test_repeats_are_left_out_wherever_they_stand(world, alone, tmp_path, monkeypatch):
-    """In the same file, in another, and written with another accent; also where digests are compared in parts."""
+    """In the same file, in another, and written with another accent; also where digests are compared in parts, files
+    are cut into stretches, and many different candidates are suspected of being the same."""
     folder, tally = world
-    monkeypatch.setattr(spread_screen, "_PART", 2_500)
-    monkeypatch.setattr(shards, "PIECE", 1_000)
+    monkeypatch.setattr(repeats, "_PART", 2_500)
+    monkeypatch.setattr(repeats, "_SUSPECTS", 300)
+    monkeypatch.setattr(repeats, "_fingerprint", lambda keys: (keys >> np.uint64(52)).astype(np.uint32) << 20)
+    monkeypatch.setattr("hubbub.analysis.candidate_lists._STRETCH", 50_000)
+    monkeypatch.setattr(shards, "PIECE", 300)
     again = [text(HELD[0]), text(HELD[2]).replace("é", "é"), text(5), text(5)]
-    (tmp_path / "0.txt").write_bytes((folder / "all.txt").read_bytes())
-    (tmp_path / "1.txt").write_text("\n".join(again), encoding="utf-8")
+    (tmp_path / "0.txt").write_bytes((folder / "all.txt").read_bytes() + "\n".join(again[:2]).encode())
+    (tmp_path / "1.txt").write_text("\n".join(again[2:]), encoding="utf-8")
     found = decode_lists(tally, tmp_path)
     assert found.notes[0] == "4 repeated candidates were left out."
     assert found.notes[1:] == alone.notes
     assert to_json([found]).replace(f'"{found.notes[0]}",', "").split() == to_json([alone]).split()
 
 
-def test_so_many_repeats_that_nobody_could_remember_them_are_refused(world, tmp_path, monkeypatch):
+@pytest.mark.parametrize("most", [10, TOTAL - 1])
+def test_so_many_repeats_that_nobody_could_remember_them_are_refused(world, tmp_path, monkeypatch, most):
+    """Before their places are asked for, and when these are known."""
     folder, tally = world
-    monkeypatch.setattr(spread_screen, "_MOST_REPEATS", 10)
+    monkeypatch.setattr(repeats, "_MOST_REPEATS", most)
     for name in ("0.txt", "1.txt"):
         (tmp_path / name).write_bytes((folder / "all.txt").read_bytes())
-    with pytest.raises(Invalid, match="candidates: at most 10 repeats, got more; sort -u leaves each but once"):
+    with pytest.raises(Invalid, match=f"candidates: at most {most:,} repeats, got more; sort -u leaves each but once"):
         decode_lists(tally, tmp_path)
 
 
@@ -210,7 +282,39 @@ def test_parquet_and_text_hold_the_same_lists(tmp_path, monkeypatch):
     files = list_files(tmp_path)
     assert files == [str(tmp_path / "a.txt"), str(tmp_path / "b.parquet")]
     for file in files:
-        assert [*pieces(file, 2)] == [listed[:2], listed[2:4], listed[4:]]
+        (stretch,) = stretches(file)
+        found = [[line.decode() for line in some] for some in pieces(stretch, 2)]
+        assert found == [listed[:2], listed[2:4], listed[4:]]
+        assert len(listed) <= most_candidates(stretch) <= 7
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 1000])
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n\r\n"])
+def test_wherever_a_text_is_cut_each_line_is_read_once(tmp_path, monkeypatch, size, end):
+    monkeypatch.setattr("hubbub.analysis.candidate_lists._STRETCH", size)
+    monkeypatch.setattr("hubbub.analysis.candidate_lists._BLOCK", 3)
+    listed = ["a", "bb", "é", "long enough for several stretches", "c", "last"]
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeff\n\n".encode() + "\r\n".join(listed).encode() + end)
+    parts = stretches(str(path))
+    assert len(parts) == -(-path.stat().st_size // size)
+    assert [line.decode() for part in parts for some in pieces(part, 2) for line in some] == listed
+    assert sum(map(most_candidates, parts)) >= len(listed)
+
+
+def test_groups_of_rows_are_read_once_a_few_at_a_time(tmp_path, monkeypatch):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    listed = [text(number) for number in range(50)]
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"site": listed}), path, row_group_size=7)
+    one_group = pq.ParquetFile(path).metadata.row_group(0).total_byte_size
+    monkeypatch.setattr("hubbub.analysis.candidate_lists._STRETCH", int(2.5 * one_group))
+    parts = stretches(path)
+    assert [(part.begin, part.end) for part in parts] == [(0, 2), (2, 4), (4, 6), (6, 8)]
+    assert [line.decode() for part in parts for some in pieces(part, 5) for line in some] == listed
+    assert [most_candidates(part) for part in parts] == [14, 14, 14, 8]
+    pq.write_table(pa.table({"site": pa.array([], type=pa.string())}), path)
+    assert [*pieces(*stretches(path), 5)] == []
 
 
 def test_files_that_are_no_lists_are_refused_by_their_name(tmp_path, monkeypatch):
@@ -221,14 +325,16 @@ def test_files_that_are_no_lists_are_refused_by_their_name(tmp_path, monkeypatch
     wrong = tmp_path / "wrong.txt"
     wrong.write_bytes(b"good\nbad \xff\n")
     with pytest.raises(Invalid, match=r"wrong.txt: must be UTF-8, got a wrong byte at 9$"):
-        list(pieces(str(wrong), 10))
+        list(pieces(Stretch(str(wrong), 0, 100), 10))
+    with pytest.raises(Invalid, match=r"wrong.txt: must be UTF-8, got a wrong byte at 9$"):
+        list(pieces(Stretch(str(wrong), 3, 100), 10))
     numbers = tmp_path / "numbers.parquet"
     pq.write_table(pa.table({"a": [1], "b": ["x"]}), numbers)
     with pytest.raises(Invalid, match=r"numbers.parquet: must have one column of strings, got a: int64, b: string"):
-        list(pieces(str(numbers), 10))
+        stretches(str(numbers))
     numbers.write_text("no parquet")
     with pytest.raises(Invalid, match=r"numbers.parquet: must be Parquet, got "):
-        list(pieces(str(numbers), 10))
+        stretches(str(numbers))
 
 
 def test_a_bad_file_is_named_whoever_reads_it(world, tmp_path):

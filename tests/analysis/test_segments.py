@@ -109,12 +109,13 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_a_table_has_a_column_for_each_segment(folder, capsys) -> None:
-    title, _, header, yes, reports, *_ = printed(capsys, folder, "--by", "platform").splitlines()
+    title, _, header, yes, reports, _, *said = printed(capsys, folder, "--by", "platform").splitlines()
     assert title.startswith("asked (flag)")
     assert header.split("  ")[-1].strip() == "platform macos"
     assert yes.split()[0] == "yes"
     assert reports.split() == ["reports", "50,000", "15,000"]
     assert "platform linux" in header
+    assert said[0] == "Intervals describe the installs that reported (reporting)."
 
 
 def test_rows_for_programs_say_the_segment(folder, capsys) -> None:

@@ -58,7 +58,7 @@ def bits_as_sent(peer: Peer, count: int) -> list[Row]:
 def averaged(peer: Peer) -> list[Row]:
     """The averaging attack: add up a year of daily reports of one value of 100, and name the largest."""
     betrayed = peer.ask("averaging", d=100, eps_perm=3.0, eps_1=1.0, reports=REPORTS, users=USERS)
-    table = f"Values that adding up {REPORTS} reports betrays"
+    table = f"Values that adding up {REPORTS} reports reveals"
     case, unit = "100 choices, ε 1 a report, 3 for ever", "share of users"
     note = "its longitudinal clients keep no memo: every report draws both stages anew" if betrayed > 0.5 else ""
     return [

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
+from tests.bench import collector_pairs
 from tests.bench.collector_load import Load, as_request, resident_bytes, run, with_fresh_ids
 from tests.bench.collector_throughput import LIMITLESS, shapes
 from tests.bench.collector_throughput import measure as measure_throughput
@@ -31,6 +32,7 @@ NOOP = "no-op aiohttp handler"
 QUICK_NOOP = "no-op that knows headers"
 COST, MEMORY = "Cost as the store grows", "Memory as the store grows"
 SHARED = "Cost of a store that collectors share"
+PAIRS = "Cost of counting a pair"
 FILL = "1000 reports, relayed, 1 metric"
 PROBE = "50 reports, relayed"
 
@@ -121,5 +123,19 @@ def shared(quick: bool, say: Say) -> list[Row]:
     return rows
 
 
+def pairs(quick: bool, say: Say) -> list[Row]:
+    """A typical batch without and with a pair of 8 by 8."""
+    say("collector: a pair")
+    with tempfile.TemporaryDirectory() as folder:
+        rounds = collector_pairs.measure(Path(folder), requests=2_000 if quick else 10_000, rounds=5 if quick else 9)
+    rows = []
+    for case, costs in zip(("without", "and one pair of 8 x 8"), zip(*rounds, strict=True), strict=True):
+        kind = {"part": "collector", "case": f"8 metrics x 1 report, {case}", "who": US}
+        seen = times([1e6 * cost for cost in costs])
+        rows.append(Row(table=PAIRS, unit="microseconds of CPU a batch", **kind, **seen))
+    return rows
+
+
 def measure(quick: bool, say: Say) -> list[Row]:
-    return [*throughput(quick, False, say), *throughput(quick, True, say), *growth(quick, say), *shared(quick, say)]
+    both_loops = [*throughput(quick, False, say), *throughput(quick, True, say)]
+    return [*both_loops, *growth(quick, say), *shared(quick, say), *pairs(quick, say)]

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Registry, control
-from hubbub.client.budget import MICRO
 from hubbub.client.state import State
+from hubbub.protocol.epsilon import MICRO
 from hubbub.protocol.label import words
 from hubbub.protocol.report import Batch, by_short_hash
 from hubbub.protocol.wire import unpack

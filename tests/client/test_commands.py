@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.client.identity import cohort_of
-from tests.client.answering_server import Answer
+from tests.client.answering_server import Answer, problem
 from tests.client.install import Install
 from tests.client.processes import hubbub
 from tests.client.registries import metric, registry, source
@@ -54,6 +54,22 @@ def test_status_tells_mode_reason_place_and_what_was_spent(lived: Install) -> No
     assert "  epsilon spent   9 of at most 60" in [line.replace("8.99999", "9") for line in lines]
     assert any(line.startswith("  waiting         ") and "messages, to be sent from 2026-11-" in line for line in lines)
     assert "  ignored later   2" in lines
+
+
+def test_status_says_why_a_message_was_not_taken(install: Install) -> None:
+    with install.agreed(ASKS) as client:
+        for answer in (Answer(500), problem("rate-limited"), problem("epoch-closed")):
+            install.server.answer = lambda body, answer=answer: answer
+            client.record("dark_theme", True)
+            install.days(1)
+            client.flush()
+            install.days(1)
+    lines = said(install, "status").splitlines()
+    assert "  not taken       1 attempt, to be made again: status 500" in lines
+    limited = "rate-limited (too many messages came from this network address at once)"
+    assert f"  not taken       1 attempt, to be made again: {limited}" in lines
+    closed = "epoch-closed (its day, week or month is no longer counted)"
+    assert any(line.endswith(f" reports, for good: {closed}") for line in lines if line.startswith("  refused")), lines
 
 
 def test_status_in_json_tells_the_same_as_the_client(lived: Install) -> None:
@@ -130,7 +146,7 @@ def test_an_app_is_found_by_its_name(lived: Install) -> None:
 def test_preview_shows_every_message_bit_by_bit(lived: Install) -> None:
     lines = said(lived, "preview").splitlines()
     assert lines[0].startswith("2026-11-17 (day): one message of 50 bytes, leaves from 2026-11-18 00:00 UTC")
-    assert any(line.endswith("in the making; leaves after the week is over") for line in lines)
+    assert any(line.endswith("collecting; leaves after the week is over") for line in lines)
     page = [line for line in lines if line.startswith("  page ")]
     assert len(page[0].split("bits ")[1]) == 16
 

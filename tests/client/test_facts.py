@@ -32,6 +32,7 @@ NOBODY = {
     "lifetime": None,
     "carried": 0,
     "cohorts": "",
+    "samples": "",
     "failures": 0,
     "retry_at": 0.0,
     "plain_in_log": 0,

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hubbub.client import Registry
+from hubbub.client import Registry, state
+from hubbub.client.epochs import discard_unsent
 from hubbub.client.state import Busy, State
 from hubbub.protocol.label import words
 from tests.client.install import Install
@@ -339,3 +340,45 @@ def test_the_label_says_what_the_device_keeps() -> None:
     assert "meanwhile The answer is the sum of all that is recorded in a day." in text
     assert "without noise, in the app's files until the app next runs after that day; then it is deleted there" in text
     assert "meanwhile" not in words(registry(metric("dark_theme")))
+
+
+def test_it_goes_even_if_an_upgrade_asks_nothing_of_its_cadence_any_more(install: Install) -> None:
+    """The last weekly metric is taken away in mid-week: the week is sealed all the same, without a message."""
+    weekly = metric("weekly", "histogram", every="week", accumulate='"sum"', max_values=3, **BUCKETS)
+    client = install.client(registry(weekly, metric("daily")))
+    client.consent(True)
+    install.days(8)
+    client.add("weekly", TRACE)
+    client.close()
+    assert WRITTEN in files_of(install)
+    upgraded = install.client(registry(metric("daily")))
+    assert upgraded.mode == "on"
+    install.days(7)
+    assert upgraded.status().gathered == {}
+    assert WRITTEN not in files_of(install)
+    upgraded.flush()
+    assert {report.metric.name for report in install.arrived(registry(weekly, metric("daily")))} == {"daily"}
+
+
+def test_what_another_process_deletes_while_the_log_is_emptied_is_emptied_too(install: Install, monkeypatch) -> None:
+    """Between emptying it and noting that, another process adds and deletes: its own turn finds something to do."""
+    client, other = install.agreed(EXPORTS), State(install.directory)
+    empty = state._empty_log
+
+    def interrupted(db: sqlite3.Connection) -> None:
+        empty(db)
+        monkeypatch.setattr(state, "_empty_log", empty)
+        with other.transaction() as its:
+            its.execute("INSERT INTO gathered VALUES ('any', 0, 'day', ?)", (WRITTEN.decode(),))
+        with other.transaction() as its:
+            discard_unsent(its)
+
+    client.add("exports", 1)
+    with other.transaction() as db:
+        discard_unsent(db)
+    monkeypatch.setattr(state, "_empty_log", interrupted)
+    client._state.empty_log()
+    assert WRITTEN in files_of(install)
+    other.empty_log()
+    assert WRITTEN not in files_of(install)
+    other.close()

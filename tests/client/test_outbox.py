@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from email.utils import formatdate
 from pathlib import Path
 
 import pytest
 
-from hubbub.client import Client, outbox, upload
+from hubbub.client import Client, control, outbox, upload
 from hubbub.client.chance import fresh
 from hubbub.client.facts import put, read_facts
-from hubbub.client.state import State
+from hubbub.client.state import FILE, State
+from hubbub.protocol.wire import is_whole
 from tests.client.answering_server import Answer, batch_id, problem, stored
 from tests.client.install import DAY, Install
 from tests.client.registries import metric, registry
@@ -62,7 +65,7 @@ def test_an_unknown_metric_is_kept_and_tried_again_daily_and_holds_nothing_up(in
     (unknown,) = install.server.bodies
 
     def is_unknown(body: bytes) -> bool:
-        return body[24:] == unknown[24:]
+        return body[32:] == unknown[32:]  # the id, and so the checksum, are others
 
     install.server.answer = lambda body: problem("metric-unknown") if is_unknown(body) else stored(body)
     tries = []
@@ -296,7 +299,9 @@ def test_the_next_try_after_an_unknown_metric_has_a_new_id(install: Install) -> 
         client.flush()
         install.asleep(days=1.1)
     first = install.server.bodies[0]
-    ids = [batch_id(body) for body in install.server.bodies if body[24:] == first[24:]]
+    tries = [body for body in install.server.bodies if body[32:] == first[32:]]
+    assert all(map(is_whole, tries)), "a new id needs a new checksum"
+    ids = [batch_id(body) for body in tries]
     assert len(set(ids)) == len(ids) == 26  # until it is 28 days old
     install.server.answer = stored
 
@@ -310,3 +315,33 @@ def test_a_machine_that_slept_claims_again_before_it_sends(install: Install) -> 
         assert other.flush()
     client._timer.step()
     assert len(install.server.bodies) == 1
+
+
+def test_what_a_no_has_deleted_does_not_leave_though_a_yes_came_after(install: Install, client: Client) -> None:
+    """Claimed by one process a minute ahead; in another the person says no, and then yes to whatever comes next."""
+    client._timer.claim(60)
+    other = install.client()
+    other.consent(False)
+    other.consent(True)
+    assert client._timer.send() is False
+    assert install.server.bodies == []
+
+
+@pytest.mark.parametrize("outcome", ["fails", "is refused", "is delivered"])
+def test_of_a_message_on_its_way_nothing_is_kept_after_forget(install: Install, outcome: str) -> None:
+    """Neither that an attempt failed nor when the next would be: everything is deleted, and stays so."""
+
+    def forgets(endpoint: str, body: bytes, timeout: float) -> upload.Answer:
+        with closing(State(install.directory)) as elsewhere:
+            control.forget(elsewhere)
+        if outcome == "fails":
+            raise OSError
+        answer = stored(body) if outcome == "is delivered" else problem("malformed")
+        return upload.Answer(answer.status, answer.body)
+
+    client = install.with_message(post=forgets)
+    client._timer.claim()
+    client._timer.send()
+    with closing(sqlite3.connect(install.directory / FILE)) as db:
+        assert {name for (name,) in db.execute("SELECT name FROM meta")} == {"home", "carried", "answer", "lifetime"}
+        assert db.execute("SELECT * FROM counts").fetchall() == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
+from shutil import copytree
 
 import pytest
 
@@ -205,3 +206,32 @@ def test_where_nothing_may_be_stored_an_example_shows_all_that_was_recorded(inst
     for item in ("export", "vim_keys", "export"):
         client.record("features", item)
     assert client.preview()[0].reports[0]["bits"] == "05"
+
+
+def test_a_set_asked_once_is_answered_once_and_by_a_copy_of_the_state_alike(install: Install, tmp_path) -> None:
+    """What is told truly is drawn by key for the answer: a backup that is restored spends nothing again."""
+    terms = {"items_per_report": 3, "epsilon_one_report": 4, "epsilon_permanent": 4}
+    once = registry(metric("features", "set", every="once", **terms))
+    assert once["features"].noise.history is not None
+    install.agreed(once).close()
+    copytree(install.directory, tmp_path / "copy")
+
+    def answer() -> list[int]:
+        before = len(install.arrived())
+        install.asleep(31)
+        client = install.client()
+        client.record("features", ["export", "macros"])
+        client.close()
+        install.asleep(31)
+        client = install.client()
+        client.flush()
+        client.close()
+        return [report.bits for report in install.arrived()[before:]]
+
+    (first,) = answer()
+    assert answer() == [], "asked once"
+    install.directory = tmp_path / "copy"
+    client = install.client()
+    client.consent(True)  # a copy is known as one, and asks
+    client.close()
+    assert answer() == [first]

@@ -16,6 +16,7 @@ from random import Random
 
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.metric import Metric
+from hubbub.protocol.pair import PairTally
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import Batch, Report
 from hubbub.protocol.tally import Tally
@@ -44,6 +45,19 @@ REGISTRY_TOML = head("org.example.editor", 1000) + "".join(
     f"\n[metrics.{name}]\n{kind}\n{_TERMS}{_NOISE}" for name, kind in _KINDS.items()
 )
 REGISTRY = Registry.parse(REGISTRY_TOML)
+PAIRED_TOML = (
+    REGISTRY_TOML
+    + """
+[together.theme_language]
+metrics = ["dark_theme", "language"]
+[together.language_homepage]
+metrics = ["language", "homepage"]
+[together.theme_minutes]
+metrics = ["dark_theme", "minutes"]
+"""
+)
+"""The same with pairs: of one bit and one of a few, in many cohorts, of unequal widths."""
+PAIRS = list(Registry.parse(PAIRED_TOML).together.values())
 
 
 def random_report(metric: Metric, epoch: int, random: Random) -> Report:
@@ -170,6 +184,11 @@ class Collector:
         """All tallies by metric name."""
         found = [Tally.from_json(json.dumps(item)) for item in json.loads(self.get("/v1/tallies" + query))["tallies"]]
         return {tally.metric.name: tally for tally in found}
+
+    def pairs(self, query: str = "") -> dict[str, PairTally]:
+        """All pair tallies by the pair's name."""
+        found = [PairTally.from_data(item) for item in json.loads(self.get("/v1/pairs" + query))["pairs"]]
+        return {tally.pair.name: tally for tally in found}
 
     def wait_for_notice(self, words: str) -> None:
         """Until it has told its operator."""

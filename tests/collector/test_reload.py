@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from hubbub.collector.catalog import Catalog
 from hubbub.protocol.registry import Registry
 from tests.collector.kit import REGISTRY_TOML, Collector, random_batch
 
@@ -61,6 +62,60 @@ def test_a_new_metric_is_counted_at_once_and_still_after_a_crash(tmp_path):
     with Collector(tmp_path) as again:
         assert again.tallies()["plugins"].num_reports == 1
         assert again.send(batch)[1]["status"] == "duplicate"
+
+
+GROWING = """
+[metrics.tongue]
+kind = "choice"
+every = "day"
+why = "To test"
+owner = "test@example.org"
+expires = 2099-01-01
+epsilon_one_report = 1.0
+epsilon_permanent = 3.0
+max_values = 2
+choices = ["a", "b"]
+reserve = 2
+"""
+NAMED = GROWING + 'named = ["c"]\n'
+
+
+@pytest.mark.usefixtures("each_store")
+def test_a_spare_place_that_is_named_is_named_in_counts_of_before_too(tmp_path):
+    """At once for readers, who have an ETag of the same counts; after a crash, also by a collector whose registry is
+    older; and the counts go on."""
+    (tmp_path / "metrics.toml").write_text(REGISTRY_TOML + GROWING)
+    growing, named = (Registry.parse(REGISTRY_TOML + asks) for asks in (GROWING, NAMED))
+    first, second = (random_batch(Random(n), [asks["tongue"]], time.time()) for n, asks in ((1, growing), (2, named)))
+    with Collector(tmp_path, "--checkpoint-seconds", "0.05") as collector:
+        collector.send(first)
+        assert collector.tallies()["tongue"].metric.shape.later_names == ()
+        (tmp_path / "metrics.toml").write_text(REGISTRY_TOML + NAMED)
+        assert reload(collector)["message"] == "reloaded"
+        assert collector.tallies()["tongue"].metric.shape.later_names == ("c",)
+        collector.send(second)
+        assert collector.tallies()["tongue"].num_reports == 2
+        collector.stop(signal.SIGKILL)
+    (tmp_path / "metrics.toml").write_text(REGISTRY_TOML + GROWING)
+    with Collector(tmp_path) as again:
+        tally = again.tallies()["tongue"]
+        assert (tally.num_reports, tally.metric.shape.later_names) == (2, ("c",))
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (("", GROWING, NAMED), ("c",)),
+        ((GROWING, NAMED), ("c",)),
+        ((NAMED, GROWING), ("c",)),
+        ((GROWING + 'named = ["d"]\n', NAMED + "grace = 3\n"), ("d",)),
+    ],
+    ids=["two older files", "the older file knows more", "the newer file knows more", "they disagree"],
+)
+def test_a_name_that_any_file_has_given_stays_and_the_newer_one_holds(files, names):
+    current, *older = (Registry.parse(REGISTRY_TOML + asks) for asks in files)
+    (found,) = (metric for metric in Catalog(current, tuple(older)).metrics if metric.name == "tongue")
+    assert found.shape.later_names == names
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.bench import collector_breakdown, collector_wrk
+from tests.bench import collector_breakdown, collector_pairs, collector_wrk
 from tests.bench.collector_load import as_request, resident_bytes, run, with_fresh_ids
 from tests.bench.collector_throughput import LIMITLESS, in_words, measure, ratios, shapes
 from tests.collector.kit import Collector
@@ -48,6 +48,13 @@ def test_counting_costs_little_more_than_reading_under_wrk(tmp_path, figure):
     for name, rounds in collector_wrk.measure(tmp_path, seconds=4).items():
         figure(f"throughput under wrk, {name}", in_words(rounds))
         check(name, LEAST_UNDER_WRK, *ratios(rounds))
+
+
+@pytest.mark.proof
+def test_a_pair_of_8_by_8_costs_at_most_a_tenth_of_a_typical_batch(tmp_path, figure):
+    rounds = collector_pairs.measure(tmp_path, requests=10_000, rounds=15)
+    figure("a pair of 8 x 8", f"{100 * collector_pairs.share(rounds):+.1f} % of a batch of 8 metrics")
+    assert collector_pairs.share(rounds) <= 0.1
 
 
 def check(name, limits, rate, p99, _):

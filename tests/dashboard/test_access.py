@@ -73,6 +73,27 @@ async def test_a_visitor_without_a_session_sees_nothing() -> None:
         assert (await post(client, "/metric/homepage/candidates", data=list_of(b"a"))).status == 303
 
 
+async def test_a_program_shows_its_token_in_each_request_and_gets_no_session() -> None:
+    """Also where nobody has signed in; a wrong one gets words and no page to sign in on."""
+    file, right = "/metric/dark_theme/dark_theme.csv?epoch=all", {"Authorization": f"Bearer {TOKEN}"}
+    collector = ToldCollector()
+    async with collector.running() as url, visiting(url) as client:
+        answer = await client.get(file, headers=right)
+        assert (answer.status, "Set-Cookie" in answer.headers) == (200, False)
+        assert (await answer.text()).startswith("metric,segment,epochs,value,")
+        assert (await client.get(file, allow_redirects=False)).status == 303
+        for wrong in ("Bearer wrong", "Bearer ", f"Basic {TOKEN}", "Bearer \x80"):
+            answer = await client.get(file, headers={"Authorization": wrong}, allow_redirects=False)
+            assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer"), wrong
+            assert await answer.text() == "The collector does not accept this token.\n"
+        assert (await post(client, "/metric/homepage/candidates", data=list_of(b"a"))).status == 303  # no session
+        collector.token = "another"
+        await read_again(client)
+        assert (await client.get(file, headers=right, allow_redirects=False)).status == 401
+        collector.down = True
+        assert (await client.get(file, headers=right, allow_redirects=False)).status == 503
+
+
 async def test_signing_out_forgets_the_token() -> None:
     async with ToldCollector().running() as url, visiting(url) as client:
         await post(client, "/token", data={"token": TOKEN})

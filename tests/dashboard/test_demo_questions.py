@@ -86,3 +86,22 @@ def test_how_many_installs_are_active(browser, dashboard) -> None:
         assert list(rows)[:3] == ["linux", "macos", "windows"]
         counts = page.locator("#installs .rows tbody td:last-child").all_inner_texts()
         assert sum(map(int, counts[:3])) == 60
+
+
+def test_who_has_the_dark_theme_among_the_users_of_each_language(browser: Browser, dashboard: str) -> None:
+    """The pair that the demo's collector counts, from the overview to the table, both ways round."""
+    with visit(browser, dashboard) as visitor:
+        page = visitor.open("/")
+        page.get_by_role("link", name="dark_theme × language").click()
+        visitor.settled()
+        expect(page.locator("h1")).to_contain_text("dark_theme × language")
+        expect(page.locator(".lead")).to_contain_text(re.compile("related|No relation"))
+        page.get_by_role("link", name="dark_theme given language").click()
+        visitor.settled()
+        table = page.locator("table.heat").first
+        for language in ("python", "javascript", "markdown", "rust", "other", "all installs"):
+            expect(table.get_by_role("rowheader", name=re.compile(f"^{language}"))).to_be_visible()
+        cells = table.locator("tbody td").all_inner_texts()
+        assert len(cells) == 12
+        assert all(re.match(r"[\d.]+\s%|<\s[\d.]+\s%|unknown", cell) for cell in cells), cells
+        expect(page.get_by_text("Nothing more leaves a device for this table")).to_be_visible()

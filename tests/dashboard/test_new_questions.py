@@ -1,4 +1,4 @@
-"""Pages of texts that nobody listed, and of answers that have a history."""
+"""Pages of texts that nobody listed, of answers that have a history, and of means that ask absence apart."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import pytest
 
 from hubbub.analysis import decode
 from hubbub.dashboard.beginnings_view import Branch, beginnings_view
+from hubbub.dashboard.sentences import row_digits
 from hubbub.dashboard.snapshot import parse_terms
 from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Tally
+from hubbub.simulations.exact_tallies import sample_tally
 from hubbub.simulations.people.histories import Histories
 from hubbub.simulations.simulate.exact import history_tally
 from tests.analysis.discoveries import SMALL, Crowd, asked
-from tests.dashboard.kit import text_of, visiting, words
+from tests.dashboard.kit import FIRST_DAY, text_of, visiting, words
 from tests.protocol.toml import registry
 
 pytestmark = pytest.mark.anyio
@@ -79,6 +81,35 @@ async def test_answers_with_a_history_say_who_was_asked_and_what_it_costs(tmp_pa
     assert "An install is asked in one of 4 weeks, which its device draws" in page
     assert "4 for everything an install ever says, whatever changes" in page
     assert "asking again does not wear it off" not in page
+
+
+async def test_a_mean_of_those_who_answered_has_the_silent_beside_it(tmp_path) -> None:
+    """The chart and the sentence are the mean's; the share that gave no answer stands beside, in its own digits."""
+    asks = registry("mean", every='"day"', absent='"apart"', points="3", unit='"s"', max_values="4")["it"]
+    rng = np.random.default_rng(1)
+    tally = sample_tally(asks, [40_000], [[6_000, 12_000, 2_000, 20_000]], rng, (FIRST_DAY,))
+    (tmp_path / "it.json").write_text(tally.to_json())
+    async with visiting(str(tmp_path / "it.json")) as client:
+        page, overview = words(await text_of(client, "/metric/it")), words(await text_of(client, "/"))
+        only = words(await text_of(client, "/metric/it?exclude_absent=yes"))
+    found = decode(tally)
+    mean, digits = words(row_digits(found, 0).value(found.estimate[0])), row_digits(found, 2)
+    silent = words(f"{digits.value(found.estimate[2])}, {digits.interval(found.low[2], found.high[2])}")
+    assert f"The mean of those who answered is {mean}" in page
+    assert f"Gave no answer {silent}" in page
+    assert "no answer" in page
+    assert f"{float(found.estimate[2]) * 40_000:,.0f}" in page, "installs of the share, in the table"
+    assert "leads with" not in page
+    assert mean in overview
+    assert "Gave no answer" not in only
+    assert f"The mean of those who answered is {mean}" in only
+
+
+def test_the_terms_of_a_sample_and_of_named_places_are_read() -> None:
+    asks = registry("choice", sample='"1/10"', reserve="2", named='["d"]')["it"]
+    _, (terms,) = parse_terms(json.dumps({"app": "a", "metrics": [asks.terms_to_json()]}).encode())
+    assert terms.definition.metric_hash == asks.metric_hash
+    assert terms.definition.shape.later_names == ("d",)
 
 
 def test_the_terms_of_metrics_with_a_history_are_read() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import re
 import threading
@@ -81,7 +82,7 @@ async def test_the_table_of_every_kind_holds_the_numbers_of_the_command(tmp_path
             assert number == pytest.approx(max(wanted[unescape(value)], 0.0), abs=tolerance * 1.0001), (name, value)
 
 
-@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "png", "svg"])
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "png", "svg", "xlsx"])
 async def test_a_download_is_byte_for_byte_what_the_command_writes(tmp_path, kind: str) -> None:
     paths = write_samples(tmp_path)
     options = "epoch=all&confidence=0.99&estimand=population&correction=benjamini-hochberg&exclude_absent=yes"
@@ -109,6 +110,17 @@ async def test_one_epoch_can_be_looked_at_by_itself(tmp_path) -> None:
         content = await file.read()
     assert "4,000 reports; 4 November 2026." in words(page)
     assert json.loads(content)[0]["epochs"] == ["2026-11-04"]
+
+
+async def test_a_file_can_have_each_period_by_itself(tmp_path) -> None:
+    async with visiting(*write_samples(tmp_path)) as client:
+        answer = await client.get("/metric/dark_theme/dark_theme.csv?epoch=all&each=period")
+        rows = list(csv.DictReader((await answer.text()).splitlines()))
+        whole = await client.get("/metric/dark_theme/dark_theme.csv?epoch=all")
+        (row,) = csv.DictReader((await whole.text()).splitlines())
+        assert (await client.get("/metric/dark_theme/dark_theme.csv?each=hour")).status == 400
+    assert [(row["from"], row["to"]) for row in rows] == [(f"2026-11-0{day}",) * 2 for day in (3, 4, 5)]
+    assert (row["from"], row["to"]) == ("2026-11-03", "2026-11-05")
 
 
 async def test_two_epochs_are_compared_in_words(tmp_path) -> None:

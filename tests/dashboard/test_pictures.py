@@ -8,16 +8,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
 from hubbub.client.respond import respond
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import ABSENT, DITHER_BITS
+from hubbub.protocol.kinds import Choice, Flag
+from hubbub.protocol.pair import Pair
 from hubbub.protocol.report import Batch, Report
 from hubbub.protocol.wire import pack
+from hubbub.simulations import sample_tally
 from hubbub.simulations.demo.people import CANDIDATES, make_crowd
 from hubbub.simulations.server import running_dashboard
+from tests.analysis.joint_worlds import drawn, metric
 from tests.dashboard.browser import running_browser, visit
 from tests.dashboard.kit import REGISTRY
 from tests.dashboard.test_browser import start_collector
@@ -31,6 +36,8 @@ PICTURES = {
     "dashboard-string": ("/metric/homepage", "light", 1440, 1100),
     "dashboard-range": ("/metric/latency", "light", 1440, 1100),
     "dashboard-narrow": ("/metric/language", "light", 375, 1180),
+    "dashboard-crosstab": ("/crosstab/theme_language", "light", 1440, 1100),
+    "dashboard-crosstab-narrow": ("/crosstab/theme_language", "dark", 375, 1180),
 }
 
 pytestmark = pytest.mark.skipif(not FOLDER, reason="pictures are made by `make pictures`")
@@ -70,9 +77,28 @@ def dashboard(tmp_path_factory) -> Iterator[str]:
             yield url
 
 
+@pytest.fixture(scope="module")
+def of_pairs(tmp_path_factory) -> Iterator[str]:
+    """Of a pair of 120,000 installs: relayed reports, as those above, are counted in no pair."""
+    folder: Path = tmp_path_factory.mktemp("pairs")
+    languages = Choice(choices=("c", "go", "javascript", "python"), absent="c")
+    pair = Pair("theme_language", (metric("dark_theme", Flag(), 2, 4), metric("language", languages, 2, 4)))
+    installs = [[22_000, 3_000, 21_000, 14_000], [9_000, 12_000, 16_000, 23_000]]
+    rng = np.random.default_rng(2026)
+    tallies = [
+        drawn(pair, np.array(installs), rng, (2966,)),
+        sample_tally(pair.metrics[0], [120_000], [[60_000]], rng, (2966,)),
+    ]
+    for tally in tallies:
+        (folder / f"{tally.metric.name}.json").write_text(tally.to_json())
+    with running_dashboard([str(folder)], folder) as url:
+        yield url
+
+
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_is_made_and_small(browser, dashboard, name: str) -> None:
+def test_a_picture_is_made_and_small(request: pytest.FixtureRequest, browser, name: str) -> None:
     path, scheme, width, height = PICTURES[name]
+    dashboard = request.getfixturevalue("of_pairs" if path.startswith("/crosstab") else "dashboard")
     window = {"color_scheme": scheme, "viewport": {"width": width, "height": height}}
     with visit(browser, dashboard, **window, device_scale_factor=0.8 if width > 1000 else 1.0) as seen:
         page = seen.open(path)

@@ -9,9 +9,8 @@ import pytest
 from hubbub.analysis.publishing.reader import reader_bound
 from hubbub.dashboard.reader_view import readers
 from hubbub.dashboard.snapshot import Terms, snapshot_of
-from hubbub.protocol.epsilon import show
+from hubbub.protocol.epsilon import certainty, show
 from hubbub.protocol.kinds import Flag
-from hubbub.protocol.label import certainty
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import one_bit_noise
 from hubbub.protocol.tally import Counts, Tally

@@ -162,7 +162,7 @@ def test_every_command_of_the_page_is_understood(tmp_path, monkeypatch) -> None:
         add_dashboard(parser)
         words = [path for word in command for path in (map(str, Path().glob(word)) if "*" in word else [word])]
         assert run_dashboard(parser.parse_args(words)) == 0
-    assert len(served) == len(commands) == 4
+    assert len(served) == len(commands) == 5
 
 
 def test_without_a_browser_its_tests_are_skipped_or_fail_as_asked(monkeypatch) -> None:

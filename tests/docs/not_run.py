@@ -44,9 +44,15 @@ NOT_RUN = [
     ),
     *_because("needs reports of an epoch that is over; tests/analysis/test_recounting.py runs it", r"hubbub recount\b"),
     *_because("docs/discovery.md makes such a tally, and decodes it", r"hubbub decode plugin\.json"),
+    *_because("docs/crosstabs.md makes such a tally, and decodes it", r"hubbub decode theme_os\.json"),
     *_because(
         "needs a PostgreSQL server; tests/collector/postgres runs each",
         r"hubbub .*--store (postgresql:|service=|URL)",
+    ),
+    *_because("the dashboard's port is another here; tests/dashboard/test_curl.py runs it", r"curl .*:8788/"),
+    *_because(
+        "the help's own examples: docs/tutorial.md rehearses an app, tests/simulations/rehearse runs every form",
+        r"hubbub rehearse (app|count_words)\.py\b",
     ),
     *_because("it would open an editor in a browser", r"jupyter\b"),
     *_because("minutes; it has tests of its own", r"make (bench|mutants|pictures)\b", r"hubbub experiments (?!--list)"),
@@ -55,6 +61,7 @@ NOT_RUN = [
 SMALLER = [
     *_because("--trials 10000 --installs 0", r"hubbub audit (?!--module)"),
     *_because("--trials 10000", r"hubbub audit --module"),
+    *_because("--installs 4 --days 2 --processes 1", r"hubbub rehearse my-app/app\.py\b"),
     *_because("--repeats 1 --installs 1e4 --processes 1", r"hubbub sweep\b"),
     *_because("--installs 2000", r"hubbub simulate (?!.*(--metric language|--out year)).*--epochs"),
 ]

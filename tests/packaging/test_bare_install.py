@@ -110,6 +110,12 @@ def test_the_label_is_printed_on_a_bare_install(bare, tmp_path):
     assert facts["app"] == "org.example.editor"
 
 
+def test_a_registry_is_compiled_on_a_bare_install(bare, tmp_path):
+    out = tmp_path / "metrics.json"
+    hubbub(bare, "compile", str(EXAMPLE), "--out", str(out))
+    assert json.loads(out.read_text())["app"] == "org.example.editor"
+
+
 COLLECTOR = {name for name, command in SUBCOMMANDS.items() if command.module == "hubbub.collector.commands"}
 """They import what they run when they run."""
 

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from hubbub.protocol.pair import PairTally, count_pairs
 from hubbub.protocol.report import Report
 from hubbub.protocol.tally import Tally, count
+from tests.protocol.pairs import pair
+from tests.protocol.test_pair import batches_of
 from tests.protocol.toml import registry, source
 
 HERE = Path(__file__).resolve().parent
@@ -106,6 +109,19 @@ def test_merge_adds_tallies(write, tmp_path: Path) -> None:
     assert done.stdout == f"{out}: it, 2 epochs, 6 reports\n"
     assert Tally.from_json(out.read_bytes()) == Tally.from_json((tally(1, 1, 0, 0, 1) + tally(1, epoch=2969)).to_json())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.json", "eu.json", "us.json"]
+
+
+def test_merge_adds_pair_tallies_and_no_others_to_them(write, tmp_path: Path) -> None:
+    theme_os = pair("theme", "os", name="theme_os")
+    parts = [count_pairs(theme_os, batches_of(theme_os, number, seed=number)) for number in (4, 6)]
+    eu, us = (write(f"{number}.json", part.to_json()) for number, part in enumerate(parts))
+    out = tmp_path / "all.json"
+    done = hubbub("merge", eu, us, "--out", out)
+    assert (done.returncode, done.stdout) == (0, f"{out}: theme_os, 2 epochs, 10 messages\n")
+    assert PairTally.from_json(out.read_bytes()) == parts[0] + parts[1]
+    done = hubbub("merge", eu, write("it.json", tally(1).to_json()), "--out", tmp_path / "none.json")
+    assert done.returncode == 2
+    assert "tallies must be of one definition to be merged" in done.stderr
 
 
 def test_merge_refuses_tallies_of_different_definitions(write, tmp_path: Path) -> None:

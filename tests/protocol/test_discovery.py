@@ -13,7 +13,7 @@ from hubbub.protocol.label import facts, words
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.privacy_page import privacy_page
 from hubbub.protocol.registry import Registry
-from tests.protocol.toml import problems_of, registry, source
+from tests.protocol.toml import HISTORY, problems_of, registry, source
 
 SHAPE = Discovery(discover=True, alphabet="host", max_length=5, step=2, num_bits=64, num_groups=3)
 TEXTS = ["".join(letters) for length in range(8) for letters in product("ab", repeat=length)]
@@ -146,7 +146,8 @@ def test_the_label_says_from_how_many_installs_on_a_text_is_found() -> None:
     found = words(registry("discovery", epsilon_one_report="4", epsilon_permanent="4"))
     sentence = (
         "There is no fixed list of answers: among 1,000,000 installs, any text shared by about 4,000 or more can be "
-        "discovered. Someone who guesses your text can test the guess, as with every answer."
+        "discovered from all messages until 2028-01-01. Someone who guesses your text can test the guess, as with "
+        "every answer."
     )
     assert sentence in " ".join(found.split())
     assert facts(registry("discovery"))["metrics"]["it"]["discoverable"].startswith("There is no fixed list of answers")
@@ -155,8 +156,47 @@ def test_the_label_says_from_how_many_installs_on_a_text_is_found() -> None:
 def test_more_noise_hides_texts_that_more_share() -> None:
     shape = registry("discovery")["it"].shape
     assert isinstance(shape, Discovery)
-    found = [shape.shared_by(shape.best_noise(e, e)) for e in (registry("flag").lifetime_epsilon / 60, 2, 4)]
+    found = [shape.shared_by(shape.best_noise(e, e), 10**6) for e in (registry("flag").lifetime_epsilon / 60, 2, 4)]
     assert found == sorted(found, reverse=True)
+
+
+def test_among_fewer_installs_fewer_must_share_a_text_and_the_label_says_so() -> None:
+    """A hundred times fewer installs: ten times fewer, for a share is known ten times worse."""
+    few = registry("discovery", epsilon_one_report="4", epsilon_permanent="4", expected_installs="10_000")
+    assert "among 10,000 installs, any text shared by about 400 or more" in " ".join(words(few).split())
+    assert "among 10,000 installs" in facts(few)["metrics"]["it"]["discoverable"]
+    for language, sentence in (
+        ("en", "among 10,000 devices, any text that about 400 or more share can be discovered from all messages until"),
+        ("de", "Unter 10,000 Geräten kann aus allen Nachrichten bis 2028-01-01 jeder Text entdeckt werden"),
+        ("fr", "parmi 10,000 appareils, tout texte partagé par environ 400 ou plus peut être découvert"),
+    ):
+        assert sentence in privacy_page(few, language)
+    for wrong in ("0", "10_000_000_001"):
+        got = wrong.replace("_", "")
+        assert f"expected_installs must be in [1, 10000000000], got {got}" in problems_of(
+            source("discovery", {"expected_installs": wrong})
+        )
+
+
+def test_four_answers_with_noise_of_their_own_need_half_as_many_who_share_a_text() -> None:
+    """`hold`: noise is drawn anew for each answer, and cancels out over them."""
+    metric = registry("discovery", **HISTORY)["it"]
+    assert isinstance(metric.shape, Discovery)
+    history = metric.noise.history
+    assert history is not None
+    one = metric.noise.replace(history=history.replace(answers=1, threshold=1))
+    few, many = (metric.shape.shared_by(noise, 10**8) for noise in (metric.noise, one))
+    assert many == pytest.approx(2 * few, rel=0.03)
+
+
+def test_fewer_expected_installs_ask_anew_and_more_do_not() -> None:
+    million, thousand = registry("discovery"), registry("discovery", expected_installs="1000")
+    assert million.fingerprint == registry("discovery", expected_installs="1_000_000").fingerprint
+    assert million.fingerprint != thousand.fingerprint
+    (change,) = asks_more(million, thousand)
+    assert str(change) == "1,000 installs are expected, before 1,000,000"
+    assert asks_more(thousand, million) == ()
+    assert asks_more(registry("flag"), registry("flag", expected_installs="1000")) == ()
 
 
 def test_making_a_string_a_discovery_asks_anew_and_says_what_differs() -> None:

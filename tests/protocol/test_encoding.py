@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import unicodedata
 from decimal import Decimal
 from fractions import Fraction
@@ -34,6 +36,12 @@ def kind(shape: Shape) -> str:
 
 
 # --- each kind ----------------------------------------------------------------------------------------------------
+
+
+def test_what_was_not_recorded_is_itself_in_every_copy_and_process() -> None:
+    """`value is ABSENT` is asked everywhere."""
+    assert copy.copy(ABSENT) is copy.deepcopy([ABSENT])[0] is pickle.loads(pickle.dumps(ABSENT)) is ABSENT
+    assert repr(ABSENT) == "ABSENT"
 
 
 def test_a_flag_is_its_bit() -> None:

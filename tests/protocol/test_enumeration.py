@@ -23,10 +23,10 @@ from hubbub.client.respond import carry_bit, carry_bits, carry_category, draw_bi
 from hubbub.protocol.channel import PRECISION, UNIT, UNITS, BitChannel, KaryChannel, Noise, Units
 from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.epsilon import exp_below, log_above
-from hubbub.protocol.kinds import Choice, Discovery, Flag, Histogram, Mean, Range, Set, String
+from hubbub.protocol.kinds import Choice, Cross, Discovery, Flag, Histogram, Mean, Range, Set, String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
-from hubbub.protocol.shape import Shape
+from hubbub.protocol.shape import Factor, Shape
 from tests.chance import assert_binomial, power
 from tests.protocol.law import (
     Law,
@@ -65,6 +65,8 @@ SHAPES: dict[str, Shape] = {
     "mean": Mean(low=F(0), high=F(30), absent=F(0)),
     "mean of 3 points": Mean(low=F(0), high=F(30), absent=F(0), points=3),
     "mean of 4 points": Mean(low=F(-1), high=F(30), absent=F(0), points=4),
+    "mean of 2 points with absence apart": Mean(low=F(0), high=F(30), absent="apart"),
+    "mean of 3 points with absence apart": Mean(low=F(0), high=F(30), absent="apart", points=3),
     "histogram of 1": Histogram(edges=(F(0), F(1), F(2), F(3)), buckets_per_report=1),
     "histogram of 2": Histogram(edges=(F(0), F(1), F(2), F(3)), buckets_per_report=2),
     "histogram of all": Histogram(edges=(F(0), F(1), F(2), F(3)), buckets_per_report=3),
@@ -72,6 +74,9 @@ SHAPES: dict[str, Shape] = {
     "set of 1": Set(items=ITEMS, items_per_report=1),
     "set of 2": Set(items=ITEMS, items_per_report=2),
     "set of all": Set(items=ITEMS, items_per_report=3),
+    "cross": Cross(
+        factors=(Factor(name="a", shape=Flag()), Factor(name="b", shape=Mean(low=F(0), high=F(2), absent=F(1))))
+    ),
 }
 # So many choices at so small an epsilon go as bits. Six bits are as wide as enumeration goes here.
 WIDE = Choice(choices=("a", "b", "c", "d", "e", "f"), absent="a")
@@ -108,6 +113,9 @@ def keeps_more(name: str) -> bool:
 @cache
 def masks_of_an_install(shape: Shape, cohort: int) -> frozenset[int]:
     """Every mask that an install of this cohort can have, whatever its value and dither: encoded, not deduced."""
+    if shape.factors:  # every pair of what its factors could have been told
+        pairs = product(*(categories_of(factor) for factor in shape.factors))
+        return frozenset(shape.encode(pair, cohort).mask for pair in [*pairs, ABSENT])
     values = {
         "flag": [True, False],
         "choice": list(getattr(shape, "choices", ())),
@@ -116,6 +124,11 @@ def masks_of_an_install(shape: Shape, cohort: int) -> frozenset[int]:
     }.get(shape.kind, [F(i, 8) for i in range(-8, 8 * 31)])
     dithers = (0, 2**63, 2**64 - 1) if shape.kind == "mean" else (0,)
     return frozenset(shape.encode(value, cohort, dither).mask for value in [*values, ABSENT] for dither in dithers)
+
+
+def categories_of(factor: Factor) -> frozenset[int]:
+    values = [True, False] if factor.shape.kind == "flag" else [F(i, 8) for i in range(-8, 25)]
+    return frozenset(factor.category(value, dither) for value in [*values, ABSENT] for dither in (0, 2**63, 2**64 - 1))
 
 
 def check(claimed: Claim, drawn: Noise) -> None:

@@ -178,7 +178,10 @@ def test_the_terms_travel_beside_the_definition() -> None:
     [
         ({"name": None}, "name must be a text, got None"),
         ({"name": "It"}, "a metric's name must match [a-z][a-z0-9_]{0,63}, got 'It'"),
-        ({"kind": "total"}, "kind must be one of flag, choice, string, mean, histogram, range, set, got 'total'"),
+        (
+            {"kind": "total"},
+            "kind must be one of flag, choice, string, mean, histogram, range, set, cross, got 'total'",
+        ),
         ({"every": "hour"}, "every must be one of once, day, week, month, got 'hour'"),
         ({"shape": []}, "shape must be a table of keys and values, got a list of 0"),
         ({"shape": {}}, "the definition of it is not in its canonical form"),
@@ -187,7 +190,7 @@ def test_the_terms_travel_beside_the_definition() -> None:
         (
             {"why": "because"},
             "why is not a key that is known here; known keys are accumulate, every, instantaneous, kind, name, "
-            "permanent, segment, shape",
+            "named, permanent, sample, segment, shape",
         ),
         ({"permanent": {}}, "when_one is missing\nwhen_zero is missing"),
         (

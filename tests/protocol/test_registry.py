@@ -180,8 +180,8 @@ def test_a_metric_is_named_like_a_variable() -> None:
         ("", "metrics is missing"),
         (
             "colour = 1\n[metrics]\nit = 3",
-            "colour is not a key that is known here; known keys are app, lifetime_epsilon, max_identifying_bits, "
-            "metrics, recipient, segments",
+            "colour is not a key that is known here; known keys are app, expected_installs, lifetime_epsilon, "
+            "max_identifying_bits, metrics, recipient, segments, together",
         ),
     ],
 )
@@ -269,8 +269,8 @@ max_values = 1
     problems = [problem.removeprefix(f"{path}: ") for problem in caught.value.problems]
     assert sorted(problems) == sorted(
         [
-            "color is not a key that is known here; known keys are app, lifetime_epsilon, max_identifying_bits, "
-            "metrics, recipient, segments",
+            "color is not a key that is known here; known keys are app, expected_installs, lifetime_epsilon, "
+            "max_identifying_bits, metrics, recipient, segments, together",
             "app must match [a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?, got 'No'",
             "recipient.colour is not a key that is known here; known keys are name, url",
             "recipient.name must not be empty",
@@ -283,7 +283,7 @@ max_values = 1
             "[metrics.a] every must be one of once, day, week, month, got 'hour'",
             "[metrics.a] epsilon_one_report must be at most epsilon_permanent=2, got 3",
             "[metrics.a] max_values must be at least 1, got 0",
-            "[metrics.b] kind must be one of flag, choice, string, mean, histogram, range, set, got 'flog'; "
+            "[metrics.b] kind must be one of flag, choice, string, mean, histogram, range, set, cross, got 'flog'; "
             "did you mean flag?",
             "[metrics.b] owner must be a text, got 3",
             "[metrics.b] every is missing",

@@ -15,11 +15,12 @@ import pytest
 from hubbub.client.respond import RandomDraws, respond
 from hubbub.protocol import bloom, prefixes, wire
 from hubbub.protocol.encoding import ABSENT, WrongValue
-from hubbub.protocol.fields import read_fields, readers_of
+from hubbub.protocol.fields import read_fields
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import shape_class
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
+from hubbub.protocol.pair import PairTally, count_pairs
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.tally import Tally, count
@@ -59,6 +60,8 @@ def value_of(raw: Any) -> Any:
             return texts
         case {"number": number}:
             return Fraction(number)
+        case {"factors": factors}:
+            return [value_of(factor) for factor in factors]
         case {"float": number}:
             return float(number)
         case {"utf16": units}:
@@ -94,7 +97,8 @@ def test_a_definition_has_the_noise_its_registry_asks_for(name: str) -> None:
     wanted = case["definition"]
     problems: list[str] = []
     cls = shape_class(wanted["kind"], wanted["shape"])
-    shape = cls(**read_fields(wanted["shape"], *readers_of(cls), problems))
+    names = {"named": tuple(wanted["named"])} if "named" in wanted else {}
+    shape = cls(**read_fields(wanted["shape"], *cls.readers(), problems), **names)
     given = {key: Fraction(value) for key, value in case["noise"].items()}
     once = wanted["every"] == "once"
     if "prob_f" in given:
@@ -108,9 +112,15 @@ def test_a_definition_has_the_noise_its_registry_asks_for(name: str) -> None:
     accumulate = wanted.get("accumulate", "first")
     segment = tuple(sorted(wanted.get("segment", {}).items()))
     made = Definition(
-        name=name, every=wanted["every"], shape=shape, noise=noise, accumulate=accumulate, segment=segment
+        name=name,
+        every=wanted["every"],
+        shape=shape,
+        noise=noise,
+        accumulate=accumulate,
+        segment=segment,
+        sample=Fraction(wanted.get("sample", 1)),
     )
-    assert made.to_json() == wanted
+    assert made.described() == wanted
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
@@ -145,7 +155,11 @@ def test_a_value_has_the_mask_of_its_vector(name: str) -> None:
     for case in vectors("masks"):
         if case["metric"] == name:
             mask = int.from_bytes(bytes.fromhex(case["mask"]), "little")
-            found = shape.encode(value_of(case["value"]), case["cohort"], int(case["dither"]))
+            value, dither = value_of(case["value"]), int(case["dither"])
+            if shape.factors:
+                values = [ABSENT, ABSENT] if value is ABSENT else value
+                value = tuple(f.category(each, dither) for f, each in zip(shape.factors, values, strict=True))
+            found = shape.encode(value, case["cohort"], dither)
             assert (found.mask, found.clamped) == (mask, case["clamped"]), case
 
 
@@ -197,6 +211,11 @@ def test_a_batch_has_the_bytes_of_its_vector_in_both_forms(case: Any) -> None:
     assert wire.from_json(json.dumps(case["json"]).encode(), KNOWN) == batch
 
 
+@pytest.mark.parametrize("case", vectors("good_json"), ids=about)
+def test_a_json_batch_may_be_written_in_any_way_that_json_allows(case: Any) -> None:
+    assert wire.pack(wire.from_json(bytes_of(case), KNOWN)).hex() == case["packed"]
+
+
 @pytest.mark.parametrize("case", vectors("bad_packed"), ids=about)
 def test_a_bad_packed_batch_is_refused_for_its_reason(case: Any) -> None:
     with pytest.raises(Refused) as caught:
@@ -218,6 +237,23 @@ def test_tallies_are_read_written_and_added_as_their_vectors(case: Any) -> None:
     one, other = (Tally.from_json(json.dumps(case[key])) for key in ("one", "other"))
     assert json.loads((one + other).to_json()) == case["sum"]
     assert json.loads(one.to_json()) == case["one"]
+
+
+@pytest.mark.parametrize("case", vectors("pair_tallies"), ids=lambda case: case["sum"]["pair"]["name"])
+def test_pairs_are_counted_read_written_and_added_as_their_vectors(case: Any) -> None:
+    one, other = (PairTally.from_json(json.dumps(case[key])) for key in ("one", "other"))
+    assert [list(cohorts) for cohorts in one.pair.cohort_pairs] == case["cohort_pairs"]
+    assert json.loads((one + other).to_json()) == case["sum"]
+    known = by_short_hash(one.pair.metrics)
+    batches = [wire.from_json(json.dumps(message).encode(), known) for message in case["batches"]]
+    assert json.loads(count_pairs(one.pair, batches).to_json()) == case["one"] == json.loads(one.to_json())
+
+
+@pytest.mark.parametrize("case", vectors("bad_pair_tallies"), ids=about)
+def test_a_bad_pair_tally_is_refused(case: Any) -> None:
+    with pytest.raises(Invalid) as caught:
+        PairTally.from_json(bytes_of(case))
+    assert all(caught.value.problems)
 
 
 @pytest.mark.parametrize("case", vectors("batches"), ids=about)

@@ -12,6 +12,7 @@ HEAD: dict[str, str | None] = {
     "recipient": '{ name = "Us", url = "https://t.example.org" }',
     "lifetime_epsilon": "60",
     "max_identifying_bits": None,
+    "expected_installs": None,
     "segments": None,
 }
 TERMS = {
@@ -32,7 +33,10 @@ SHAPES = {
     "histogram": {"edges": "[0, 1, 10, 100]", "buckets_per_report": "2"},
     "range": {"low": "0", "high": "60", "num_leaves": "256", "branching": "4"},
     "set": {"items": '["a", "b", "c", "d"]', "items_per_report": "2"},
+    "cross": {"of": '["os", "crashed"]'},
 }
+BESIDE = {"cross": {"os": {"kind": '"choice"', "choices": '["linux", "macos"]'}, "crashed": {"kind": '"flag"'}}}
+"""The metrics that one of a kind needs beside it."""
 
 HISTORY = {
     "epsilon_one_report": None,
@@ -53,8 +57,20 @@ def source(kind: str = "flag", changes: Changes | None = None) -> str:
     head = {key: changed.pop(key, value) for key, value in HEAD.items()}
     metric = {"kind": f'"{kind}"', **TERMS, **SHAPES[kind], **changed}
     lines = [f"{key} = {value}" for key, value in head.items() if value is not None]
-    lines += ["[metrics.it]", *(f"{key} = {value}" for key, value in metric.items() if value is not None)]
+    lines += _table("it", metric)
+    for name, shape in BESIDE.get(kind, {}).items():
+        lines += _table(name, {**TERMS, **shape, **_asked_when_it_is(changed)})
     return "\n".join(lines) + "\n"
+
+
+def _asked_when_it_is(changed: Changes) -> Changes:
+    """What is changed in `it` and must be alike in the metrics beside it."""
+    every = changed.get("every")
+    return {**({"every": every} if every == '"day"' else {}), **(HISTORY if "hold" in changed else {})}
+
+
+def _table(name: str, keys: Changes) -> list[str]:
+    return [f"[metrics.{name}]", *(f"{key} = {value}" for key, value in keys.items() if value is not None)]
 
 
 def registry(kind: str = "flag", /, **changes: str | None) -> Registry:

@@ -14,12 +14,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOORS = {
-    "hubbub.protocol": "Batch Definition Invalid Metric Registry Report Tally fetch_tallies read_tallies write_tallies",
+    "hubbub.protocol": (
+        "Batch Definition Invalid Metric Pair PairTally Registry Report Tally fetch_tallies read_pair_tallies "
+        "read_tallies write_tallies"
+    ),
     "hubbub.client": "Answer Client Decision Invalid Pending Registry Status Transport",
     "hubbub.analysis": (
-        "ActiveInstalls Annotation Comparison Decoding Diagnostics Distribution Engine Invalid Options Point Tally "
-        "active_installs by_segment compare decode decode_lists engine_from fetch_tallies read_annotations "
-        "read_candidates read_tallies releases trend undivided within"
+        "ActiveInstalls Annotation Comparison Crosstab Decoding Diagnostics Distribution Engine Invalid Options Pair "
+        "PairTally Point Tally active_installs by_segment compare crosstab decode decode_lists engine_from "
+        "fetch_tallies read_annotations read_candidates read_pair_tallies read_tallies releases trend undivided within"
     ),
     "hubbub.dashboard": "Settings make_app",
     "hubbub.simulations": (

@@ -123,8 +123,7 @@ class Torment:
         self._folders = [folder / "a", folder / "b"]
         for number, place in enumerate(self._folders):
             place.mkdir()
-            if registries is not None:
-                (place / "metrics.toml").write_text(registries[number])
+            (place / "metrics.toml").write_text(kit.PAIRED_TOML if registries is None else registries[number])
             (place / "token").write_text(token)
             (place / "store").write_text(self._address)
         self.collectors = [self._start(number) for number in range(2)]

@@ -14,7 +14,7 @@ import pytest
 
 from hubbub.collector.postgres.administration import create_store
 from tests.collector import kit
-from tests.collector.kit import LAUNCH, REGISTRY_TOML, Collector
+from tests.collector.kit import LAUNCH, PAIRED_TOML, Collector
 from tests.collector.postgres.test_taking import make
 from tests.torture.shared import Torment, torment
 from tests.torture.test_clock import LIBRARY
@@ -62,7 +62,7 @@ def test_collectors_whose_clocks_are_days_apart_agree_on_what_is_open(tmp_path, 
 
 def test_a_rolling_deploy_with_another_grace_counts_every_batch_once(tmp_path, postgres_template):
     """Each start says its own terms for all, while the other one is at work."""
-    registries = [REGISTRY_TOML, REGISTRY_TOML.replace("grace = 6", "grace = 1")]
+    registries = [PAIRED_TOML, PAIRED_TOML.replace("grace = 6", "grace = 1")]
     problems, torn = torment(tmp_path, postgres_template, events=3, seed=9, what=kill_and_cut, registries=registries)
     assert problems == []
     assert torn.oracle.answers["duplicate"] > 0

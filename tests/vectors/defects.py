@@ -58,6 +58,17 @@ def bad_packed():
 DEEP = {"about": "nested a hundred thousand deep", "utf8": "", "then_repeated": ["[", 100_000]}
 
 
+BAD_TEXTS = {
+    "a key twice": ("malformed", lambda text: text[:-1] + ', "version": 1}'),
+    "a key of a report twice": ("malformed", lambda text: text.replace('"cohort"', '"epoch": 2968, "cohort"')),
+    "a key twice, once written with an escape": ("malformed", lambda text: text[:-1] + ', "v\\u0065rsion": 1}'),
+    "something behind the message": ("malformed", lambda text: text + " {}"),
+    "an epoch with an exponent": ("malformed", lambda text: text.replace("2968", "2968e0")),
+    "an epoch that is no number": ("malformed", lambda text: text.replace("2968", "NaN")),
+    "a version with a fraction": ("version-unsupported", lambda text: text.replace('"version": 1', '"version": 1.0')),
+}
+
+
 def bad_json():
     good = as_json(BATCH_ID, reports_of([("flag", 2968, 1)]))
     kary = as_json(BATCH_ID, reports_of([("choice_kary", 2968, 1)]))
@@ -82,6 +93,8 @@ def bad_json():
     bad("a list", "malformed", f"[{text}]")
     rows.append({**DEEP, "reason": "malformed"})
     rows.append({"about": "more than 1 MiB", "utf8": text, "then_repeated": [" ", 2**20], "reason": "too-large"})
+    for about, (reason, edit) in BAD_TEXTS.items():
+        bad(about, reason, edit(text))
     edited("version 2", "version-unsupported", lambda top, _: top.update(version=2))
     edited("version true", "version-unsupported", lambda top, _: top.update(version=True))
     edited("a key too many", "malformed", lambda top, _: top.update(sent="today"))
@@ -155,10 +168,63 @@ BAD_HISTORIES = {
 }
 
 
+def no_crosses(redefined):
+    for about, edit in BAD_CROSSES.items():
+        redefined(about, lambda metric, edit=edit: edit(metric["shape"]["factors"]), "cross")
+
+
+BAD_CROSSES = {
+    "a cross of one": lambda factors: factors.pop(),
+    "a cross of three": lambda factors: factors.append({**factors[1], "name": "third"}),
+    "a cross of a metric with itself": lambda factors: factors.__setitem__(1, factors[0]),
+    "a factor without a name": lambda factors: factors[0].pop("name"),
+    "a factor with a key too many": lambda factors: factors[0].update(why="because"),
+    "a factor that says first": lambda factors: factors[0].update(accumulate="first"),
+    "a factor that adds flags up": lambda factors: factors[1].update(accumulate="sum"),
+    "a factor that is a string": lambda factors: factors[0].update(
+        kind="string", shape={"num_bits": 1, "num_hashes": 1, "num_cohorts": 1}
+    ),
+    "a cross of crosses": lambda factors: factors[0].update(kind="cross", shape={"factors": copy.deepcopy(factors)}),
+    "more than 256 cells": lambda factors: factors[0]["shape"].update(choices=[str(i) for i in range(128)]),
+    "another number of cells than the channel has": lambda factors: factors[0]["shape"]["choices"].pop(),
+    "two cells of one name": lambda factors: factors[0]["shape"]["choices"].__setitem__(0, "absent"),
+}
 BAD_SETS = {
     "more items a report than there are": lambda metric: metric["shape"].update(items_per_report=6),
     "an item twice": lambda metric: metric["shape"].update(items=["a", "b", "a"]),
     "a set whose first record counts": lambda metric: metric.pop("accumulate"),
+}
+
+
+BAD_JOINT_SETS = {
+    "items drawn together for two answers": lambda metric: metric["history"].update(answers=2),
+    "items drawn together in one of two epochs": lambda metric: metric["history"].update(hold=2),
+}
+
+
+BAD_SAMPLES = {
+    "a sample of nobody": (lambda metric: metric.update(sample="0"), "flag"),
+    "a sample of all, said": (lambda metric: metric.update(sample="1"), "flag"),
+    "a sample of more than all": (lambda metric: metric.update(sample="11/10"), "flag"),
+    "a sample not in lowest terms": (lambda metric: metric.update(sample="2/20"), "flag_sampled"),
+}
+
+
+BAD_RESERVES = {
+    "a reserve of nothing, said": (lambda metric: metric["shape"].update(reserve=0), "choice_kary"),
+    "a reserve below nothing": (lambda metric: metric["shape"].update(reserve=-1), "choice_reserve"),
+    "a reserve without categories": (lambda metric: metric["shape"].update(reserve=4), "choice_reserve"),
+    "names within the shape": (lambda metric: metric["shape"].update(named=["rust"]), "choice_reserve"),
+    "no names, said": (lambda metric: metric.update(named=[]), "choice_reserve"),
+    "more names than spare places": (lambda metric: metric.update(named=["1", "2", "3", "4"]), "choice_reserve"),
+    "a name that is a choice already": (lambda metric: metric.update(named=["c"]), "choice_reserve"),
+    "one name for two places": (lambda metric: metric.update(named=["x", "x"]), "set_reserve"),
+    "names without a reserve": (lambda metric: metric.update(named=["x"]), "set"),
+    "names of a flag": (lambda metric: metric.update(named=["x"]), "flag"),
+    "more items a report than had names from the start": (
+        lambda metric: metric["shape"].update(items_per_report=4),
+        "set_reserve",
+    ),
 }
 
 
@@ -167,15 +233,24 @@ BAD_POINTS = {
     "one point": (lambda metric: metric["shape"].update(points=1), "mean_of_three_points"),
     "bits for three points": (lambda metric: metric["shape"].update(points=3), "mean"),
     "four points with three categories": (lambda metric: metric["shape"].update(points=4), "mean_of_three_points"),
+    "absence apart without a category": (lambda metric: metric["shape"].update(absent="apart"), "mean_of_three_points"),
+    "absence apart of one bit": (lambda metric: metric["shape"].update(absent="apart"), "mean"),
+    "absence in another word": (lambda metric: metric["shape"].update(absent="aside"), "mean_apart"),
+    "a sum with absence apart": (lambda metric: metric.update(accumulate="sum"), "mean_apart"),
 }
 
 
 def no_definitions(redefined):
+    no_crosses(redefined)
     redefined("an unknown kind", lambda metric: metric.update(kind="total"))
     redefined("a name with capitals", lambda metric: metric.update(name="Histogram"))
     redefined("a cadence that is none", lambda metric: metric.update(every="hour"))
     for key, value in (("discover", False), ("alphabet", "latin"), ("num_cohorts", 16)):
         redefined(f"a discovery with {key} {value}", lambda m, x=(key, value): m["shape"].update([x]), "discovery")
+
+
+def twice():
+    return {"about": "a key twice", "utf8": json.dumps(tallied([("histogram", 2968, 5)]))[:-1] + ', "version": 1}'}
 
 
 def bad_tallies():
@@ -193,7 +268,7 @@ def bad_tallies():
 
         edited(about, both, name)
 
-    rows += [{"about": "no bytes", "utf8": ""}, {"about": "a list", "utf8": "[]"}, DEEP]
+    rows += [{"about": "no bytes", "utf8": ""}, {"about": "a list", "utf8": "[]"}, DEEP, twice()]
     edited("another format", lambda top, _: top.update(format="csv"))
     edited("version 2", lambda top, _: top.update(version=2))
     edited("version true", lambda top, _: top.update(version=True))
@@ -211,15 +286,14 @@ def bad_tallies():
     redefined("more buckets a report than there are", lambda metric: metric["shape"].update(buckets_per_report=5))
     for about, edit in BAD_SETS.items():
         redefined(about, edit, "set")
-    for about, (edit, name) in BAD_POINTS.items():
+    for about, (edit, name) in {**BAD_POINTS, **BAD_RESERVES, **BAD_SAMPLES}.items():
         redefined(about, edit, name)
     redefined("a channel that gives certainty", lambda metric: metric["permanent"].update(when_one="1"))
     redefined("a channel not in steps of 2^-24", lambda metric: metric["permanent"].update(when_one="2/3"))
     redefined("a channel the wrong way round", lambda metric: metric["permanent"].update(when_one="1/1024"))
-    for about, edit in BAD_SUBSETS.items():
-        redefined(about, edit, "choice_subset")
-    for about, edit in BAD_HISTORIES.items():
-        redefined(about, edit, "choice_history")
+    for bad, name in ((BAD_SUBSETS, "choice_subset"), (BAD_JOINT_SETS, "set_once"), (BAD_HISTORIES, "choice_history")):
+        for about, edit in bad.items():
+            redefined(about, edit, name)
     redefined("a k-ary channel for bits", lambda m: m.update(permanent=METRICS["choice_kary"]["permanent"]))
     edited("a lone surrogate", lambda top, _: top["metric"]["shape"].update(unit="\ud800"))
     edited("no epochs", lambda top, _: top.update(epochs=None))
@@ -260,6 +334,9 @@ BAD_VALUES = [
     *(("discovery_of_ascii", {"text": text}) for text in ("\t", "\u00e9")),
     *(("set", {"texts": texts}) for texts in (["Export"], ["export", ""], ["e\u0301"])),
     ("set", {"number": "1"}),
+    ("choice_reserve", {"text": "rust"}),
+    ("choice_reserve", {"text": ""}),
+    ("set_reserve", {"texts": ["spell"]}),
     *((name, {"text": "12"}) for name in ("mean", "histogram", "range")),
     *((name, {"flag": True}) for name in ("mean", "histogram", "range")),
     *((name, {"float": value}) for name in ("mean", "histogram", "range") for value in ("nan", "inf", "-inf")),

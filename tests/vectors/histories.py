@@ -18,7 +18,7 @@ def history(kind, shape, widths, given, e_to):
     share = Fraction(len(widths), sum(widths))
     steps = [Fraction(1, 2)] + [Fraction(m, 2**j) for j in range(4, 25) for m in (7, 6, 5, 4)]
     found = best([a0 for a0 in steps if a0 >= 1 / (2 * w * (1 + odds))], odds, w, share, None)
-    if kind == "choice":
+    if kind in ("choice", "cross"):
         d = widths[0]
         categories = best([Fraction(1, d)], odds, w, Fraction(1, d), d)
         found = categories if categories[0] <= found[0] else found
@@ -42,6 +42,15 @@ def best(chances, odds, flags, share, d):
                 sent_as = {"chance": str(a0)} if d is None else {"categories": d}
                 found = variance, {"threshold": tau, "above": str(p), **sent_as}
     return found
+
+
+def truth_of(law, flags):
+    """a1 of a history of so many flags that are yes or no."""
+    weights = [comb(flags, k) for k in range(flags + 1)]
+    tau, p = law["threshold"], Fraction(law["above"])
+    above, below = sum(weights[tau:]), sum(weights[:tau])
+    law_of_count = [w * (p / above if k >= tau else (1 - p) / below) for k, w in enumerate(weights)]
+    return sum(k * x for k, x in enumerate(law_of_count)) / flags
 
 
 def drawn_flags(law, flags, chance):

@@ -12,7 +12,8 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from math import comb
 
-from histories import history
+from crosses import cell, num_cells
+from histories import history, truth_of
 
 UNITS = 2**24
 M64 = 2**64 - 1
@@ -125,11 +126,12 @@ def noise(kind, every, shape, given):
         return bits_channel(down(1 - f / 2), up(f / 2)), bits_channel(down(q), up(p))
     e1, einf = Fraction(given["epsilon_one_report"]), Fraction(given["epsilon_permanent"])
     d = width(kind, shape, 0)
-    if kind == "choice" and every == "once":
+    listed = kind in ("choice", "cross")
+    if listed and every == "once":
         found = subsets(d, e_to(e1), noise(kind, "week", shape, dict.fromkeys(given, given["epsilon_one_report"])))
         if found:
             return found, bits_channel(Fraction(1), Fraction(0))
-    if (kind == "choice" and d < 3 * e_to(e1) + 2) or (kind == "mean" and d > 1):
+    if (listed and d < 3 * e_to(e1) + 2) or (kind == "mean" and d > 1):
         return kary_noise(d, e_to(e1), e_to(einf))
     h = shape.get("num_hashes", 1) if kind == "string" and shape["num_bits"] > 1 else d if kind == "set" else 1
     a0 = up(1 / (1 + e_to(einf / h)))
@@ -205,10 +207,11 @@ def kary_channel(categories, truth, other):
 # --- sections 2 and 3: definitions, cohorts, widths ---------------------------------------------------------------
 
 
-def definition(name, kind, every, shape, given, accumulate="first", segment=None):
-    if "epsilon_history" in given:
+def definition(name, kind, every, shape, given, accumulate="first", segment=None, named=None, sample=None):
+    jointly = drawn_jointly(kind, every, shape, given)
+    if "epsilon_history" in given or jointly:
         widths = [width(kind, shape, cohort) for cohort in range(num_cohorts(kind, shape))]
-        channels = {"history": history(kind, shape, widths, given, e_to)}
+        channels = {"history": jointly or history(kind, shape, widths, given, e_to)}
     else:
         channels = dict(zip(("permanent", "instantaneous"), noise(kind, every, shape, given), strict=True))
     return {
@@ -217,9 +220,23 @@ def definition(name, kind, every, shape, given, accumulate="first", segment=None
         "every": every,
         **({"accumulate": accumulate} if accumulate != "first" else {}),
         **({"segment": segment} if segment else {}),
+        **({"sample": sample} if sample else {}),
         "shape": shape,
         **channels,
+        **({"named": named} if named else {}),
     }
+
+
+def drawn_jointly(kind, every, shape, given):
+    """The history of one answer that a set asked once may have, or None where its items are better told apart."""
+    if kind != "set" or every != "once" or "epsilon_one_report" not in given or shape["items_per_report"] == 1:
+        return None
+    keys = {"hold": "1", "max_values": "1", "epsilon_history": given["epsilon_one_report"]}
+    found = history(kind, shape, [shape["items_per_report"]], keys, e_to)
+    stages = [Fraction(stage["when_one"]) for stage in noise(kind, every, shape, given)]
+    apart = stages[0] * stages[1] + (1 - stages[0]) * (1 - stages[1])  # both stages are symmetric
+    together = truth_of(found, shape["items_per_report"])
+    return found if together > apart else None
 
 
 def canonical(value):
@@ -234,8 +251,13 @@ def canonical(value):
     return "null" if value is None else str(value).lower()
 
 
+def unnamed(metric):
+    """What is hashed: without the names that spare places were given since."""
+    return {key: value for key, value in metric.items() if key != "named"}
+
+
 def metric_hash(metric):
-    return hashlib.blake2b(canonical(metric).encode("utf-8"), digest_size=16).hexdigest()
+    return hashlib.blake2b(canonical(unnamed(metric)).encode("utf-8"), digest_size=16).hexdigest()
 
 
 def levels(shape):
@@ -254,21 +276,24 @@ def num_cohorts(kind, shape):
         buckets = len(shape["edges"]) - 1
         return 1 if shape["buckets_per_report"] == buckets else buckets
     if kind == "set":
-        return 1 if shape["items_per_report"] == len(shape["items"]) else len(shape["items"])
+        places = len(shape["items"]) + shape.get("reserve", 0)
+        return 1 if shape["items_per_report"] == places else places
     return levels(shape) if kind == "range" else 1
 
 
 def width(kind, shape, cohort):
     if kind == "choice":
-        return len(shape["choices"]) + (shape["absent"] is None)
+        return len(shape["choices"]) + shape.get("reserve", 0) + (shape["absent"] is None)
     if kind == "string":
         return shape["num_bits"]
     if kind == "histogram":
         return shape["buckets_per_report"]
     if kind == "set":
         return shape["items_per_report"]
-    if kind == "mean" and "points" in shape:
-        return shape["points"]
+    if kind == "cross":
+        return num_cells(shape)
+    if kind == "mean" and ("points" in shape or shape["absent"] == "apart"):
+        return shape.get("points", 2) + (shape["absent"] == "apart")
     return shape["branching"] ** (cohort + 1) if kind == "range" else 1
 
 
@@ -282,14 +307,17 @@ def vector(metric, cohort, number):
 
 def mask(metric, value, cohort, dither):
     """The mask and whether the value was clamped. `value` is None if absent, else a table with one of the keys "text",
-    "texts", "flag" and "number"."""
+    "texts", "flag", "number" and "float", which is the shortest decimal of a double."""
     kind, shape = metric["kind"], metric["shape"]
     absent = value is None
+    if kind == "cross":
+        return 2 ** cell(shape, value, dither, mask), False
     if kind == "flag":
         return int(shape["absent"] if absent else value["flag"]), False
     if kind == "choice":
         choice = shape["absent"] if absent else value["text"]
-        return 2 ** (len(shape["choices"]) if choice is None else shape["choices"].index(choice)), False
+        names = shape["choices"] + metric.get("named", [])
+        return 2 ** (width(kind, shape, cohort) - 1 if choice is None else names.index(choice)), False
     if kind == "string":
         if absent:
             return 0, False
@@ -302,10 +330,13 @@ def mask(metric, value, cohort, dither):
     if absent and kind != "mean":
         return 0, False
     if kind == "set":
-        items = shape["items"]
+        items = shape["items"] + metric.get("named", [])
+        items += [None] * (len(shape["items"]) + shape.get("reserve", 0) - len(items))
         asked = [items[(cohort + i) % len(items)] for i in range(shape["items_per_report"])]
         return sum(2**i for i, item in enumerate(asked) if item in value["texts"]), False
-    x = Fraction(shape["absent"] if absent else value["number"])
+    if absent and shape["absent"] == "apart":
+        return 2 ** shape.get("points", 2), False
+    x = Fraction(shape["absent"] if absent else value.get("number") or value["float"])
     limits = shape["edges"] if kind == "histogram" else [shape["low"], shape["high"]]
     low, high = Fraction(limits[0]), Fraction(limits[-1])
     inside = low if x < low else high if x > high else x
@@ -316,7 +347,7 @@ def number_mask(kind, shape, x, cohort, dither, low, high):
     share = (x - low) / (high - low)
     if kind == "mean":
         point = int((share * (shape.get("points", 2) - 1) + Fraction(dither, 2**64)) // 1)
-        return 2**point if "points" in shape else point
+        return 2**point if width(kind, shape, cohort) > 1 else point
     if kind == "range":
         leaf = min(share * shape["num_leaves"] // 1, shape["num_leaves"] - 1)
         return 2 ** int(leaf // shape["branching"] ** (levels(shape) - 1 - cohort))
@@ -325,60 +356,6 @@ def number_mask(kind, shape, x, cohort, dither, low, high):
     bucket = max(j for j in range(buckets) if edges[j] <= x)
     asked = [(cohort + i) % buckets for i in range(shape["buckets_per_report"])]
     return 2 ** asked.index(bucket) if bucket in asked else 0
-
-
-# --- section 10: drawing ------------------------------------------------------------------------------------------
-
-
-def random_bytes(label, size):
-    return hashlib.shake_128(label.encode()).digest(size)
-
-
-def random_size(metric, stage, cohort):
-    if "categories" in metric[stage]:
-        return 6 if "size" in metric[stage] else 3
-    return 24 * -(-width(metric["kind"], metric["shape"], cohort) // 8)
-
-
-def drawn(metric, stage, sent, cohort, chance):
-    channel, bits = metric[stage], width(metric["kind"], metric["shape"], cohort)
-    if "size" in channel:
-        return drawn_subset(channel, sent, int.from_bytes(chance, "little"))
-    if "categories" in channel:
-        other = int(Fraction(channel["other"]) * UNITS)
-        u, category = int.from_bytes(chance, "little"), sent.bit_length() - 1
-        if u >= (bits - 1) * other:
-            return sent
-        found = u // other
-        return 2 ** (found if found < category else found + 1)
-    size = len(chance) // 24
-    when_one, when_zero = (Fraction(channel[key]) * UNITS for key in ("when_one", "when_zero"))
-    arrived = 0
-    for i in range(bits):
-        bit = sent >> i & 1
-        v = UNITS - 1 - sum((chance[j * size + i // 8] >> i % 8 & 1) << j for j in range(24))
-        if when_one + when_zero == UNITS:
-            arrived |= (bit ^ (v < when_zero)) << i
-        else:
-            arrived |= (v < (when_one if bit else when_zero)) << i
-    return arrived
-
-
-def drawn_subset(channel, sent, u):
-    d, w, held, other = (channel[key] for key in ("categories", "size", "held", "other"))
-    with_sent = comb(d - 1, w - 1) * held
-    if u < with_sent:
-        others, itself = masks_of_weight(w - 1, d - 1)[u // held], sent
-    else:
-        others, itself = masks_of_weight(w, d - 1)[(u - with_sent) // other], 0
-    digits = [others >> i & 1 for i in range(d - 1)]
-    digits.insert(sent.bit_length() - 1, 0)
-    return itself + sum(digit << i for i, digit in enumerate(digits))
-
-
-def masks_of_weight(weight, width):
-    """All masks with so many bits set, in ascending order."""
-    return [mask for mask in range(2**width) if bin(mask).count("1") == weight]
 
 
 # --- sections 7 and 8: batches and tallies ------------------------------------------------------------------------

@@ -18,7 +18,8 @@ from hubbub.protocol.door import door
 if TYPE_CHECKING:
     from hubbub.analysis.candidates_file import read_candidates
     from hubbub.analysis.comparison import Comparison, compare
-    from hubbub.analysis.decoding import decode, decode_lists
+    from hubbub.analysis.crosstab_result import Crosstab
+    from hubbub.analysis.decoding import crosstab, decode, decode_lists
     from hubbub.analysis.distribution import Distribution
     from hubbub.analysis.engines.engine import Engine, engine_from
     from hubbub.analysis.installs import ActiveInstalls, active_installs
@@ -26,30 +27,36 @@ if TYPE_CHECKING:
     from hubbub.analysis.result import Decoding, Diagnostics
     from hubbub.analysis.trends import Annotation, Point, read_annotations, releases, trend
     from hubbub.protocol.invalid import Invalid
+    from hubbub.protocol.pair import Pair, PairTally
     from hubbub.protocol.tally import Tally, by_segment, undivided, within
-    from hubbub.protocol.tally_files import fetch_tallies, read_tallies
+    from hubbub.protocol.tally_files import fetch_tallies, read_pair_tallies, read_tallies
 
 __all__ = [
     "ActiveInstalls",
     "Annotation",
     "Comparison",
+    "Crosstab",
     "Decoding",
     "Diagnostics",
     "Distribution",
     "Engine",
     "Invalid",
     "Options",
+    "Pair",
+    "PairTally",
     "Point",
     "Tally",
     "active_installs",
     "by_segment",
     "compare",
+    "crosstab",
     "decode",
     "decode_lists",
     "engine_from",
     "fetch_tallies",
     "read_annotations",
     "read_candidates",
+    "read_pair_tallies",
     "read_tallies",
     "releases",
     "trend",
@@ -63,23 +70,28 @@ __getattr__, __dir__ = door(
         "ActiveInstalls": "hubbub.analysis.installs",
         "Annotation": "hubbub.analysis.trends",
         "Comparison": "hubbub.analysis.comparison",
+        "Crosstab": "hubbub.analysis.crosstab_result",
         "Decoding": "hubbub.analysis.result",
         "Diagnostics": "hubbub.analysis.result",
         "Distribution": "hubbub.analysis.distribution",
         "Engine": "hubbub.analysis.engines.engine",
         "Invalid": "hubbub.protocol.invalid",
         "Options": "hubbub.analysis.options",
+        "Pair": "hubbub.protocol.pair",
+        "PairTally": "hubbub.protocol.pair",
         "Point": "hubbub.analysis.trends",
         "Tally": "hubbub.protocol.tally",
         "active_installs": "hubbub.analysis.installs",
         "by_segment": "hubbub.protocol.tally",
         "compare": "hubbub.analysis.comparison",
+        "crosstab": "hubbub.analysis.decoding",
         "decode": "hubbub.analysis.decoding",
         "decode_lists": "hubbub.analysis.decoding",
         "engine_from": "hubbub.analysis.engines.engine",
         "fetch_tallies": "hubbub.protocol.tally_files",
         "read_annotations": "hubbub.analysis.trends",
         "read_candidates": "hubbub.analysis.candidates_file",
+        "read_pair_tallies": "hubbub.protocol.tally_files",
         "read_tallies": "hubbub.protocol.tally_files",
         "releases": "hubbub.analysis.trends",
         "trend": "hubbub.analysis.trends",

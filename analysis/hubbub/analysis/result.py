@@ -14,6 +14,7 @@ from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation.intervals import Variance
 from hubbub.analysis.optional import need
 from hubbub.analysis.options import Correction, Estimand, Whom
+from hubbub.protocol.cadence import DAY, epoch_start, epoch_text, parse_epoch
 from hubbub.protocol.segments import Segment, in_words
 
 Role = Literal["answer", "absent", "other", "number"]
@@ -39,6 +40,8 @@ COLUMNS = (
     "low_selected",
     "high_selected",
     "num_reports",
+    "from",
+    "to",
 )
 _MOST_UNDETECTED = 10  # rows of long lists that are shown though they were not detected
 
@@ -131,8 +134,9 @@ class Decoding:
 
     @property
     def has_shares(self) -> bool:
-        """Whether any row is a share, and not all are numbers in their unit."""
-        return any(role != NUMBER for role in self.roles)
+        """Whether any row is the share of an answer, and not all are numbers in their unit. (Beside numbers, that of
+        those who gave none does not count.)"""
+        return ANSWER in self.roles if NUMBER in self.roles else bool(self.roles)
 
     @property
     def has_one_answer(self) -> bool:
@@ -194,6 +198,7 @@ class Decoding:
             "value": list(self.values),
             "detected": [bool(d) if t else None for d, t in zip(self.detected, tested, strict=True)],
             "num_reports": [self.num_reports] * size,
+            **{name: [day] * size for name, day in zip(("from", "to"), first_and_last_day(self.epochs), strict=True)},
         }
         for name in COLUMNS:
             if name not in found:
@@ -222,12 +227,24 @@ class Decoding:
             "value": polars.String,
             "detected": polars.Boolean,
             "num_reports": polars.Int64,
+            "from": polars.String,
+            "to": polars.String,
         }
         return polars.DataFrame(self.columns(), schema=schema)
 
     def _repr_html_(self) -> str:
         # By name, when a notebook asks: rendering knows results, and not the other way round.
         return str(import_module("hubbub.analysis.render.text").html_table(self))
+
+
+def first_and_last_day(epochs: tuple[str, ...]) -> tuple[str, str] | tuple[None, None]:
+    """The days on which the first of these epochs begins and the last one ends, such as `2026-11-16`."""
+    if not epochs:
+        return None, None
+    every = "week" if "W" in epochs[0] else "day" if len(epochs[0]) == len("2026-11-16") else "month"
+    first, last = parse_epoch(every, min(epochs)), parse_epoch(every, max(epochs))
+    end = epoch_start(every, last + 1) // DAY - 1
+    return epoch_text("day", epoch_start(every, first) // DAY), epoch_text("day", end)
 
 
 def epoch_span(epochs: tuple[str, ...]) -> str:

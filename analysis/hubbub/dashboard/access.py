@@ -86,11 +86,26 @@ def must_sign_in(request: web.Request) -> bool:
         return True
     if not settings.asks_for_token:
         return False
+    if poller.accepts(_bearer(request)):
+        return False
     token = sessions.token_of(request)
     if token is not None and not poller.accepts(token):
         sessions.end_with(token)
         token = None
     return token is None
+
+
+async def try_bearer(request: web.Request) -> bool:
+    """Whether a program may come in that shows the collector's token in each request, `Authorization: Bearer TOKEN`,
+    and keeps no cookie. Raises `Unavailable` if the collector cannot be asked. No session is begun."""
+    token, poller = _bearer(request), request.app[POLLER]
+    return poller.accepts(token) or (bool(token) and await poller.try_token(token))
+
+
+def _bearer(request: web.Request) -> str:
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    token = token.strip()
+    return token if scheme.lower() == "bearer" and token.isascii() and token.isprintable() else ""
 
 
 def has_known_host(request: web.Request, settings: Settings) -> bool:

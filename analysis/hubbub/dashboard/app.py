@@ -24,15 +24,17 @@ from hubbub.dashboard.access import (
     has_known_host,
     is_from_own_page,
     must_sign_in,
+    try_bearer,
 )
 from hubbub.dashboard.candidates import CANDIDATES, CandidateList, CandidateLists
+from hubbub.dashboard.crosstab_routes import crosstab_routes
 from hubbub.dashboard.decode_jobs import DECODE_JOBS, DecodeJobs
 from hubbub.dashboard.page_cache import PAGE_CACHE, PageCache
 from hubbub.dashboard.pages import message_page, page_frame
 from hubbub.dashboard.poller import POLLER, Poller
 from hubbub.dashboard.routes import RENDER_THREAD, routes
 from hubbub.dashboard.settings import Settings
-from hubbub.dashboard.source import open_source
+from hubbub.dashboard.source import Unavailable, open_source
 from hubbub.protocol.invalid import Invalid
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -52,7 +54,7 @@ def make_app(
     app[SESSIONS] = Sessions()
     app[CANDIDATES] = CandidateLists(candidates or {})
     app.cleanup_ctx.append(partial(_services, clock=clock))
-    app.add_routes(routes)
+    app.add_routes([*routes, *crosstab_routes])
     return app
 
 
@@ -97,6 +99,14 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             return web.Response(status=405, text="This page is read-only.\n", headers={"Allow": "GET, HEAD"})
         if not is_from_own_page(request, settings):
             return web.Response(status=403, text="Forms are taken from the dashboard's own pages only.\n")
+    if not request.path.startswith(_OPEN) and "Authorization" in request.headers and must_sign_in(request):
+        try:
+            accepted = await try_bearer(request)
+        except Unavailable as error:
+            return web.Response(status=503, text=f"The collector cannot be asked: {error}.\n")
+        if not accepted:
+            headers = {"WWW-Authenticate": "Bearer"}
+            return web.Response(status=401, text="The collector does not accept this token.\n", headers=headers)
     if not request.path.startswith(_OPEN) and must_sign_in(request):
         if request.path == "/events":
             return web.Response(status=401, text="Sign in first.\n")

@@ -22,7 +22,14 @@ from hubbub.protocol.metric import Definition
 from hubbub.protocol.privacy_page import guesses
 from hubbub.protocol.tally import undivided
 
-DOWNLOADS = {"csv": "CSV", "json": "JSON", "parquet": "Parquet", "png": "Chart, PNG", "svg": "Chart, SVG"}
+DOWNLOADS = {
+    "xlsx": "Excel",
+    "csv": "CSV",
+    "json": "JSON",
+    "parquet": "Parquet",
+    "png": "Chart, PNG",
+    "svg": "Chart, SVG",
+}
 PICTURES = ("png", "svg")
 
 

@@ -14,12 +14,15 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
+from hubbub.analysis.crosstab_result import Crosstab
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.invalid import Invalid
 
 MOST_KEPT = 8000
 MOST_ROWS = 4_000_000
 MOST_WAITING = 4000
+AT_ONCE = 50
+"""So many jobs are looked up before others are served: a page of a hundred metrics has two thousand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class DecodeJob:
 
     question: Hashable
     content: Hashable
-    decode: Callable[[], Decoding]
+    decode: Callable[[], Decoding | Crosstab]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,13 @@ class Decoded:
     problem: str
     content: Hashable
     fresh: bool = True
+    crosstab: Crosstab | None = None
+    """In place of a decoding, where two answers were asked for."""
 
     @property
     def num_rows(self) -> int:
+        if self.crosstab is not None:
+            return int(self.crosstab.cells.estimate.size)
         return 0 if self.decoding is None else len(self.decoding)
 
 
@@ -76,8 +83,10 @@ class DecodeJobs:
 
     async def wait(self, jobs: Sequence[DecodeJob], seconds: float) -> None:
         """Until all of these are known, or so many seconds have passed."""
-        for job in jobs:
+        for place, job in enumerate(jobs):
             self.get(job)
+            if place % AT_ONCE == AT_ONCE - 1:
+                await asyncio.sleep(0)
         contents = {self._asked.get(job.question, job.content) for job in jobs}
         running = [self._under_way[content] for content in contents if content in self._under_way]
         if running:
@@ -118,7 +127,10 @@ DECODE_JOBS = web.AppKey("decode_jobs", DecodeJobs)
 
 def _attempt(job: DecodeJob) -> Decoded:
     try:
-        return Decoded(job.decode(), "", job.content)
+        found = job.decode()
+        if isinstance(found, Crosstab):
+            return Decoded(None, "", job.content, crosstab=found)
+        return Decoded(found, "", job.content)
     except Invalid as error:
         return Decoded(None, str(error), job.content)
     except (ArithmeticError, MemoryError, ValueError) as error:

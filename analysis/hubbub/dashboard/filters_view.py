@@ -46,7 +46,7 @@ def options_view(inputs: MetricInputs) -> OptionsView:
     corrections = tuple((name, name.title()) for name in CORRECTIONS)
     more = (
         Select("confidence", "Confidence", confidences, view.confidence),
-        Select("estimand", "Speak of", estimands, view.estimand),
+        Select("estimand", "Intervals describe", estimands, view.estimand),
         Select("correction", "Many values", corrections, view.correction),
     )
     period = Select("epoch", "Period", choices(inputs.epochs, inputs.every), view.epoch)

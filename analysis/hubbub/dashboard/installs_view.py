@@ -110,10 +110,10 @@ def _chart(tallies: Sequence[Tally], last: ActiveInstalls) -> Chart | None:
         if len(apart) < 2:
             continue
         some = values[:3] if place == 0 and len(keys) > 1 else list(reversed(values))
-        counts = {value: {each.epoch: each.installs for each in active_installs(apart[value])} for value in some}
         label = "{}" if place == 0 else f"{key.capitalize()} {{}}"
-        rows += [(label.format(value), counts[value].get(last.epoch, 0)) for value in some]
-    rows = rows[:5]
+        for value in some[: 5 - len(rows)]:
+            counted = active_installs(apart[value], last.epoch)
+            rows.append((label.format(value), counted[0].installs if counted else 0))
     if not rows:
         return None
     axis = Axis(0, round_above(max(count for _, count in rows)))

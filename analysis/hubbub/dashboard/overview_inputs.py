@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -119,7 +120,7 @@ def _of_card(snapshot: Snapshot, name: str, choice: OverviewChoice, listed: Cand
     is_long = definition.shape.discovers or (listed is not None and len(listed.texts) > LONGEST_LIST)
     recent = epochs[-MOST_SPARK:] if len(epochs) > 1 and definition.every != "once" and not is_long else []
     rows = _apart(segments, only) if definition.kind in SINGLE and chosen else []
-    apart = [(value, whom) for value, whom in rows if snapshot.select(name, chosen, whom)]
+    apart = [(value, whom) for value, whom in rows if snapshot.has(name, chosen, whom)]
     return CardJobs(
         chosen=chosen,
         earlier=earlier,
@@ -143,10 +144,11 @@ def _apart(segments: Mapping[str, Sequence[str]], only: Segment) -> list[tuple[s
     return rows
 
 
-def known_cards(jobs: Mapping[str, CardJobs], decoded: DecodeJobs) -> dict[str, CardInputs]:
-    """What is known now."""
-    return {
-        name: CardInputs(
+async def known_cards(jobs: Mapping[str, CardJobs], decoded: DecodeJobs) -> dict[str, CardInputs]:
+    """What is known now. Others are served between the cards."""
+    found = {}
+    for name, wanted in jobs.items():
+        found[name] = CardInputs(
             chosen=wanted.chosen,
             earlier=wanted.earlier,
             whole=decoded.get(wanted.whole) if wanted.whole else None,
@@ -154,5 +156,5 @@ def known_cards(jobs: Mapping[str, CardJobs], decoded: DecodeJobs) -> dict[str, 
             spark=tuple(decoded.get(job) for job in wanted.spark),
             apart=tuple((value, decoded.get(job)) for value, job in wanted.apart),
         )
-        for name, wanted in jobs.items()
-    }
+        await asyncio.sleep(0)
+    return found

@@ -12,6 +12,7 @@ from hubbub.analysis.render.glyphs import Axis, Svg, bar, below_limit, rail, sha
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.dashboard.chart_rows import Chart, ChartRow, RowStyle, axis_of, chart_row, decoding_rows, digits_of
 from hubbub.dashboard.collector_view import CollectorView, collector_view
+from hubbub.dashboard.crosstab_view import TogetherCard
 from hubbub.dashboard.health import Health
 from hubbub.dashboard.installs_view import InstallsView, installs_view
 from hubbub.dashboard.overview_inputs import CardInputs, OverviewChoice, all_segments
@@ -73,6 +74,8 @@ class OverviewView:
     keys: tuple[tuple[Svg, str], ...]
     collector: CollectorView | None
     pending: bool
+    together: tuple[TogetherCard, ...] = ()
+    """Two answers at once."""
 
 
 def overview_view(

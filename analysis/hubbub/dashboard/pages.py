@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 from hubbub.dashboard.access import SESSIONS, SETTINGS, must_sign_in
 from hubbub.dashboard.assets import version as assets_version
+from hubbub.dashboard.crosstab_view import CrosstabView
 from hubbub.dashboard.metric_view import MetricView
 from hubbub.dashboard.overview_view import OverviewView
 from hubbub.dashboard.poller import POLLER
@@ -102,6 +103,16 @@ def metric_page(frame: PageFrame, name: str, body: Markup, *, pending: bool) -> 
 def metric_body(metric: MetricView) -> Markup:
     """All between bar and foot; the same for every viewer of the same counts, so it is worth keeping."""
     text = environment().get_template("_metric.html").render(metric=metric)
+    return Markup(text)  # noqa: S704  # every value in it was escaped when the template was filled in, one line above
+
+
+def crosstab_page(frame: PageFrame, title: str, body: Markup, *, pending: bool) -> str:
+    return _render("crosstab.html", frame, title=title, pending=pending, body=body)
+
+
+def crosstab_body(page: CrosstabView) -> Markup:
+    """All between bar and foot, as `metric_body`."""
+    text = environment().get_template("_crosstab.html").render(page=page)
     return Markup(text)  # noqa: S704  # every value in it was escaped when the template was filled in, one line above
 
 

@@ -55,6 +55,8 @@ class View:
     one: str | None = None
     other: str | None = None
     """Two of these values, to be compared."""
+    each: str | None = None
+    """`period`: of a file, rows of each day, week or month by itself, for programs that draw them over time."""
 
     @classmethod
     def of(cls, query: Mapping[str, str], epochs: list[str], segments: Mapping[str, Sequence[str]]) -> View:
@@ -72,6 +74,7 @@ class View:
             "by": tuple(segments),
             "one": segments.get(by, ()),
             "other": segments.get(by, ()),
+            "each": ("period",),
             **{f"{ONLY}{key}": values for key, values in segments.items()},
         }
         for key, value in chosen.items():
@@ -139,6 +142,7 @@ def decode_job(
             options,
         )
 
-    of = name, options, only, b"" if listed is None else listed.digest
-    content = of, snapshot.fingerprint(name, epochs, only)
-    return DecodeJob((of, epochs if asked is None else asked), content, work)
+    # As texts, which are hashed once: a page of a hundred metrics looks two thousand jobs up, again and again.
+    of = repr((name, options, only, b"" if listed is None else listed.digest))
+    question = f"{of} {epochs!r}" if asked is None else f"{of} asked {asked!r}"
+    return DecodeJob(question, f"{of} {snapshot.fingerprint(name, epochs, only).hex()}", work)

@@ -12,8 +12,7 @@ from hubbub.analysis.publishing.reader import ANY_HISTORIES, ReaderBound, reader
 from hubbub.dashboard.periods import UNITS
 from hubbub.dashboard.sentences import Fact, several
 from hubbub.dashboard.snapshot import Snapshot, Terms
-from hubbub.protocol.epsilon import show
-from hubbub.protocol.label import certainty
+from hubbub.protocol.epsilon import certainty, show
 from hubbub.protocol.metric import Definition
 
 DELTA = 1e-9

@@ -6,17 +6,27 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from aiohttp import web
+from markupsafe import Markup
 
+from hubbub.analysis.result import Decoding
 from hubbub.dashboard.access import SESSIONS, SETTINGS, is_secure, must_sign_in
 from hubbub.dashboard.aside_view import PICTURES
 from hubbub.dashboard.assets import TYPES as ASSET_TYPES
 from hubbub.dashboard.assets import compressed
 from hubbub.dashboard.candidates import CANDIDATES, uploaded_list
 from hubbub.dashboard.chart_files import picture
-from hubbub.dashboard.decode_jobs import DECODE_JOBS
+from hubbub.dashboard.crosstab_inputs import (
+    crosstab_job,
+    inputs_of,
+    on_overview,
+    togethers,
+)
+from hubbub.dashboard.crosstab_view import together_card
+from hubbub.dashboard.decode_jobs import DECODE_JOBS, Decoded, DecodeJob
 from hubbub.dashboard.downloads import TYPES, chart_of, file_of
 from hubbub.dashboard.metric_inputs import gather
 from hubbub.dashboard.metric_view import metric_view
@@ -35,7 +45,7 @@ from hubbub.dashboard.pages import (
 )
 from hubbub.dashboard.periods import chosen_periods
 from hubbub.dashboard.poller import POLLER
-from hubbub.dashboard.query import View, decode_job
+from hubbub.dashboard.query import MOST_EPOCHS, View, decode_job
 from hubbub.dashboard.snapshot import Snapshot
 from hubbub.dashboard.source import Unavailable
 from hubbub.protocol.cadence import DAY
@@ -51,15 +61,15 @@ routes = web.RouteTableDef()
 Result = TypeVar("Result")
 
 
-async def _in_thread(request: web.Request, work: Callable[[], Result]) -> Result:
+async def in_thread(request: web.Request, work: Callable[[], Result]) -> Result:
     return await asyncio.get_running_loop().run_in_executor(request.app[RENDER_THREAD], work)
 
 
-def _html(text: str, status: int = 200) -> web.Response:
+def html(text: str, status: int = 200) -> web.Response:
     return web.Response(text=text, status=status, content_type="text/html")
 
 
-async def _snapshot(request: web.Request) -> tuple[Snapshot | None, PageFrame]:
+async def snapshot_of(request: web.Request) -> tuple[Snapshot | None, PageFrame]:
     """What there is, and what its page says of the source at the same moment: what comes later is news to that page."""
     await request.app[POLLER].refresh(PATIENCE)
     if must_sign_in(request):  # found out by asking
@@ -67,37 +77,49 @@ async def _snapshot(request: web.Request) -> tuple[Snapshot | None, PageFrame]:
     return request.app[POLLER].snapshot, page_frame(request)
 
 
-def _nothing_read(frame: PageFrame) -> web.Response:
+def nothing_read(frame: PageFrame) -> web.Response:
     """There are no numbers at all: none yet, or none to be had."""
     if frame.state == "broken":
         title, words = "No numbers to show", "The page fills itself as soon as they can be read."
     else:
         title, words = "Reading the counts …", "This takes a moment."
-    return _html(message_page(frame, title, words), 503)
+    return html(message_page(frame, title, words), 503)
 
 
 @routes.get("/")
 async def overview(request: web.Request) -> web.StreamResponse:
-    snapshot, frame = await _snapshot(request)
+    snapshot, frame = await snapshot_of(request)
     if snapshot is None:
-        return _nothing_read(frame)
+        return nothing_read(frame)
     lists, decode_jobs, health = request.app[CANDIDATES], request.app[DECODE_JOBS], request.app[POLLER].health
     choice = OverviewChoice.of(request.query, all_segments(snapshot))
-    jobs = await _in_thread(request, lambda: card_jobs(snapshot, choice, lists))
-    await decode_jobs.wait([job for wanted in jobs.values() for job in wanted.all], PATIENCE)
-    known = known_cards(jobs, decode_jobs)
+    jobs = await in_thread(request, lambda: card_jobs(snapshot, choice, lists))
+    pairs = [
+        (of, wanted, crosstab_job(of, wanted, lists, snapshot))
+        for of in togethers(snapshot).values()
+        if (wanted := on_overview(of, choice.epoch, choice.only)) is not None
+    ]
+    first = [job for wanted in jobs.values() for job in wanted.all]
+    await decode_jobs.wait([*first, *(job for _, _, job in pairs)], PATIENCE)
+    known = await known_cards(jobs, decode_jobs)
+    together = tuple(inputs_of(of, wanted, decode_jobs.get(job), snapshot) for of, wanted, job in pairs)
     now = frame.read_at or 0.0
 
     def work() -> str:
         parts = snapshot.key, choice, repr(health), tuple((name, each.key) for name, each in known.items())
-        key = "overview", parts, frame.public, int(now // DAY)
-        pending = any(inputs.pending for inputs in known.values())
-        body = request.app[PAGE_CACHE].get(
-            key, lambda: overview_body(overview_view(snapshot, choice, known, health, now), public=frame.public)
-        )
+        key = "overview", parts, frame.public, int(now // DAY), tuple(each.key for each in together)
+        pending = any([*(card.pending for card in known.values()), *(inputs.pending for inputs in together)])
+
+        def make() -> Markup:
+            shown = replace(
+                overview_view(snapshot, choice, known, health, now), together=tuple(map(together_card, together))
+            )
+            return overview_body(shown, public=frame.public)
+
+        body = request.app[PAGE_CACHE].get(key, make)
         return overview_page(frame, body, pending=pending)
 
-    return _html(await _in_thread(request, work))
+    return html(await in_thread(request, work))
 
 
 @routes.get("/metric/{name}")
@@ -107,9 +129,9 @@ async def metric(request: web.Request) -> web.StreamResponse:
 
 async def _metric(request: web.Request, problem: str = "") -> web.StreamResponse:
     """`problem`: what is wrong with a list that was uploaded just now."""
-    snapshot, frame = await _snapshot(request)
+    snapshot, frame = await snapshot_of(request)
     if snapshot is None:
-        return _nothing_read(frame)
+        return nothing_read(frame)
     name = request.match_info["name"]
     if name not in snapshot.names:
         raise web.HTTPNotFound
@@ -122,37 +144,49 @@ async def _metric(request: web.Request, problem: str = "") -> web.StreamResponse
         body = request.app[PAGE_CACHE].get(key, lambda: metric_body(metric_view(inputs, public=frame.public)))
         return metric_page(frame, name, body, pending=inputs.pending)
 
-    return _html(await _in_thread(request, work), 400 if problem else 200)
+    return html(await in_thread(request, work), 400 if problem else 200)
 
 
 @routes.get("/metric/{name}/{file}")
 async def download(request: web.Request) -> web.StreamResponse:
-    snapshot, _ = await _snapshot(request)
+    snapshot, _ = await snapshot_of(request)
     name, (stem, _, kind) = request.match_info["name"], request.match_info["file"].partition(".")
     if snapshot is None or name not in snapshot.tallies or stem != name or kind not in TYPES:
         raise web.HTTPNotFound
     view = View.of(request.query, snapshot.epochs(name), snapshot.segments(name))
     periods = chosen_periods(view.epoch, snapshot.epochs(name), snapshot.definitions(name)[-1].every)
-    job = decode_job(snapshot, name, periods, view.options, request.app[CANDIDATES].of(name), view.only)
+    candidates = request.app[CANDIDATES].of(name)
+    apart = [(period,) for period in periods[-MOST_EPOCHS:]] if view.each and kind not in PICTURES else [periods]
+    jobs = [decode_job(snapshot, name, some, view.options, candidates, view.only) for some in apart]
+    decodings = [await _decoded(request, job) for job in jobs]
+    if kind in PICTURES:
+        content = await picture(await in_thread(request, lambda: chart_of(decodings[0])), kind)
+    else:
+        content = await in_thread(request, lambda: file_of(decodings, kind))
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
+    return web.Response(body=content, content_type=TYPES[kind], headers=headers)
+
+
+async def _decoded(request: web.Request, job: DecodeJob) -> Decoding:
+    decoded = await finished(request, job)
+    if decoded.decoding is None:
+        raise Invalid([decoded.problem])
+    return decoded.decoding
+
+
+async def finished(request: web.Request, job: DecodeJob) -> Decoded:
+    """However long it takes."""
     decode_jobs = request.app[DECODE_JOBS]
     while (decoded := decode_jobs.get(job)) is None or not decoded.fresh:
         await decode_jobs.wait([job], BEAT)
-    decoding = decoded.decoding
-    if decoding is None:
-        raise Invalid([decoded.problem])
-    if kind in PICTURES:
-        content = await picture(await _in_thread(request, lambda: chart_of(decoding)), kind)
-    else:
-        content = await _in_thread(request, lambda: file_of(decoding, kind))
-    headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
-    return web.Response(body=content, content_type=TYPES[kind], headers=headers)
+    return decoded
 
 
 @routes.post("/metric/{name}/candidates")
 async def upload(request: web.Request) -> web.StreamResponse:
     """A list to look for, read in memory."""
     name = request.match_info["name"]
-    snapshot, _ = await _snapshot(request)
+    snapshot, _ = await snapshot_of(request)
     if snapshot is None or not any(found.shape.open_list for found in snapshot.definitions(name)):
         raise web.HTTPNotFound
     try:
@@ -183,7 +217,7 @@ async def _uploaded(request: web.Request) -> tuple[str, bytes]:
 @routes.post("/metric/{name}/forget-candidates")
 async def forget(request: web.Request) -> web.StreamResponse:
     name = request.match_info["name"]
-    snapshot, _ = await _snapshot(request)
+    snapshot, _ = await snapshot_of(request)
     if snapshot is None or name not in snapshot.names:
         raise web.HTTPNotFound
     request.app[CANDIDATES].forget(name)
@@ -195,7 +229,7 @@ async def forget(request: web.Request) -> web.StreamResponse:
 async def ask_for_token(request: web.Request) -> web.StreamResponse:
     if not must_sign_in(request):
         raise web.HTTPSeeOther("/")
-    return _html(token_page(page_frame(request)))
+    return html(token_page(page_frame(request)))
 
 
 @routes.post("/token")
@@ -207,9 +241,9 @@ async def take_token(request: web.Request) -> web.StreamResponse:
         accepted = token.isascii() and token.isprintable() and await request.app[POLLER].try_token(token)
     except Unavailable as error:
         words = f"The collector cannot be asked: {error}. The token was not kept."
-        return _html(token_page(page_frame(request), words), 503)
+        return html(token_page(page_frame(request), words), 503)
     if not accepted:
-        return _html(token_page(page_frame(request), "The collector does not accept this token."), 401)
+        return html(token_page(page_frame(request), "The collector does not accept this token."), 401)
     answer = web.Response(status=303, headers={"Location": "/"})
     sessions = request.app[SESSIONS]
     sessions.begin(answer, token, is_secure(request.app[SETTINGS]))

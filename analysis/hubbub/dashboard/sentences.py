@@ -136,7 +136,9 @@ def _of_number(decoding: Decoding, digits: Digits | None) -> Headline:
         return Headline("Unknown", "", "too few reports", words, False, 0)
     digits = digits or row_digits(decoding, 0)
     interval = digits.interval(decoding.low[0], decoding.high[0])
-    words = f"The mean is {digits.value(decoding.estimate[0])} ({interval})."
+    answered = ABSENT in decoding.roles or decoding.of == "answered"
+    whom = " of those who answered" if answered else ""
+    words = f"The mean{whom} is {digits.value(decoding.estimate[0])} ({interval})."
     return Headline(digits.figure(decoding.estimate[0]), decoding.unit, f"mean, {interval}", words, row=0)
 
 
@@ -228,9 +230,9 @@ def withheld_in_words(num_reports: int, min_reports: int) -> str:
 def kind_in_words(definition: Definition) -> str:
     """`yes or no`, `choice of 8`."""
     match definition.shape:
-        case Choice(choices=choices):
-            return f"choice of {len(choices)}"
-        case Set(items=items):
-            return f"set of {len(items)}"
+        case Choice(listed=listed):
+            return f"choice of {len(listed)}"
+        case Set(listed=listed):
+            return f"set of {len(listed)}"
     words = {"flag": "yes or no", "string": "text, from a list", "discovery": "text, without a list"}
     return words.get(definition.shape.form, definition.kind)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from hubbub.protocol.cadence import epoch_text
+from hubbub.protocol.cadence import epoch_text, parse_epoch
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.pair import PairTally
 from hubbub.protocol.segments import Segment, segment_order
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import Answer, Withheld, withheld_from_data
@@ -37,6 +39,8 @@ class Snapshot:
     app: str = ""
     fingerprints: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
     withheld: tuple[Withheld, ...] = ()
+    pairs: Mapping[str, tuple[PairTally, ...]] = field(default_factory=dict)
+    """Two metrics at once, by the name of the pair."""
 
     @property
     def names(self) -> list[str]:
@@ -82,11 +86,12 @@ class Snapshot:
                 found.setdefault(key, set()).add(value)
         return {key: sorted(found[key], key=segment_order) for key in sorted(found)}
 
-    def fingerprint(self, name: str, epochs: Sequence[str] | None = None, only: Segment = ()) -> bytes:
+    def fingerprint(self, name: str, epochs: tuple[str, ...] | None = None, only: Segment = ()) -> bytes:
         """Of exactly the counts that `select` gives."""
         digest = hashlib.blake2b(digest_size=16)
         for tally in self._within(name, only):
             digest.update(tally.metric.metric_hash.encode())
+            digest.update(repr(tally.metric.shape.later_names).encode())
             for number in _chosen(tally, epochs):
                 digest.update(self.fingerprints[tally.metric.metric_hash, number])
         return digest.digest()
@@ -94,7 +99,11 @@ class Snapshot:
     def _within(self, name: str, only: Segment) -> list[Tally]:
         return [tally for tally in self.tallies.get(name, ()) if set(only) <= set(tally.metric.segment)]
 
-    def select(self, name: str, epochs: Sequence[str] | None = None, only: Segment = ()) -> tuple[Tally, ...]:
+    def has(self, name: str, epochs: tuple[str, ...], only: Segment) -> bool:
+        """Whether `select` gives anything."""
+        return any(_chosen(tally, epochs) for tally in self._within(name, only))
+
+    def select(self, name: str, epochs: tuple[str, ...] | None = None, only: Segment = ()) -> tuple[Tally, ...]:
         """The tallies of a metric, of all its epochs or of some, of all installs or of those of a segment."""
         found = []
         for tally in self._within(name, only):
@@ -106,16 +115,31 @@ class Snapshot:
         return tuple(found)
 
 
-def _chosen(tally: Tally, epochs: Sequence[str] | None) -> list[int]:
-    every = tally.metric.every
-    return [number for number in tally.epochs if epochs is None or _text(every, number) in epochs]
+def _chosen(tally: Tally, epochs: tuple[str, ...] | None) -> list[int]:
+    if epochs is None:
+        return list(tally.epochs)
+    return [number for number in _numbers(tally.metric.every, epochs) if number in tally.epochs]
+
+
+@lru_cache(maxsize=1 << 12)
+def _numbers(every: str, epochs: tuple[str, ...]) -> tuple[int, ...]:
+    """The epochs with these names, ascending, of those that can be of this cadence."""
+    found = []
+    for name in epochs:
+        with suppress(ValueError):
+            found.append(parse_epoch(every, name))
+    return tuple(sorted(found))
 
 
 _text = lru_cache(maxsize=1 << 16)(epoch_text)  # asked for every epoch of every tally, on every view
 
 
 def snapshot_of(
-    tallies: Iterable[Tally], terms: Iterable[Terms] = (), app: str = "", withheld: Iterable[Withheld] = ()
+    tallies: Iterable[Tally],
+    terms: Iterable[Terms] = (),
+    app: str = "",
+    withheld: Iterable[Withheld] = (),
+    pairs: Iterable[PairTally] = (),
 ) -> Snapshot:
     by_name: dict[str, tuple[Tally, ...]] = {}
     fingerprints: dict[tuple[str, int], bytes] = {}
@@ -124,12 +148,19 @@ def snapshot_of(
         for epoch, counts in tally.epochs.items():
             content = repr((epoch, counts.num_reports, counts.bit_counts)).encode()
             fingerprints[tally.metric.metric_hash, epoch] = hashlib.blake2b(content, digest_size=16).digest()
+    together: dict[str, tuple[PairTally, ...]] = {}
+    for pair in pairs:
+        together[pair.pair.name] = (*together.get(pair.pair.name, ()), pair)
+        for epoch, both in pair.epochs.items():
+            content = repr((epoch, both.num_batches, both.both)).encode()
+            fingerprints[pair.pair.metric_hash, epoch] = hashlib.blake2b(content, digest_size=16).digest()
     return Snapshot(
         tallies=by_name,
         terms={found.definition.metric_hash: found for found in terms},
         app=app,
         fingerprints=fingerprints,
         withheld=tuple(withheld),
+        pairs=together,
     )
 
 
@@ -144,6 +175,14 @@ def parse_answer(body: bytes) -> Answer:
     return Answer([Tally.from_data(item) for item in answer["tallies"]], withheld_from_data(answer))
 
 
+def parse_pairs(body: bytes) -> list[PairTally]:
+    """The answer to GET /v1/pairs. What cannot be read is left out: it is an addition."""
+    try:
+        return [PairTally.from_data(item) for item in json.loads(body)["pairs"]]
+    except (ValueError, KeyError, TypeError, RecursionError):  # Invalid is a ValueError
+        return []
+
+
 def parse_terms(body: bytes) -> tuple[str, list[Terms]]:
     """The answer to GET /v1/metrics: the app and its terms. What cannot be read is left out: it is an addition."""
     try:
@@ -154,7 +193,7 @@ def parse_terms(body: bytes) -> tuple[str, list[Terms]]:
 
 
 def _terms(item: dict[str, Any]) -> Terms:
-    keys = ("name", "kind", "every", "accumulate", "shape", "permanent", "instantaneous", "history")
+    keys = ("name", "kind", "every", "accumulate", "sample", "shape", "named", "permanent", "instantaneous", "history")
     return Terms(
         definition=Definition.from_json({key: item[key] for key in keys if key in item}),
         why=str(item["why"]),

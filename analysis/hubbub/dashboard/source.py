@@ -13,9 +13,9 @@ import aiohttp
 
 from hubbub.dashboard.health import Health, parse_health
 from hubbub.dashboard.settings import Settings
-from hubbub.dashboard.snapshot import Snapshot, parse_answer, parse_terms, snapshot_of
+from hubbub.dashboard.snapshot import Snapshot, parse_answer, parse_pairs, parse_terms, snapshot_of
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.tally_files import read_tallies
+from hubbub.protocol.tally_files import is_pair_file, read_pair_tallies, read_tallies
 
 _FETCH_ANYWAY = 20
 """Counts also shrink, when their retention is over: every so often tallies are read though no report has come."""
@@ -69,9 +69,10 @@ class CollectorSource:
         self._reads += 1
         if self._snapshot is None or counted != self._counted or self._reads % _FETCH_ANYWAY == 0:
             tallies, terms = await self._get("/v1/tallies", token), await self._get("/v1/metrics", None)
-            content = hashlib.blake2b(tallies + b"\0" + terms).digest()
+            pairs = await self._get("/v1/pairs", token, missing=b"")  # an older collector knows of none
+            content = hashlib.blake2b(tallies + b"\0" + terms + b"\0" + pairs).digest()
             if self._snapshot is None or content != self._body:
-                self._snapshot = await asyncio.to_thread(_parse, tallies, terms)
+                self._snapshot = await asyncio.to_thread(_parse, tallies, terms, pairs)
                 self._body = content
             self._counted = counted
         return self._snapshot, health
@@ -79,12 +80,15 @@ class CollectorSource:
     async def check(self, token: str) -> None:
         await self._get("/metrics", token)
 
-    async def _get(self, path: str, token: str | None) -> bytes:
+    async def _get(self, path: str, token: str | None, missing: bytes | None = None) -> bytes:
+        """`missing` is what is had where there is no such address."""
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         try:
             async with self._session.get(self._url + path, headers=headers, allow_redirects=False) as answer:
                 if answer.status == 401:
                     raise TokenRefused
+                if answer.status == 404 and missing is not None:
+                    return missing
                 if answer.status != 200:
                     raise Unavailable(f"it answers with status {answer.status}")
                 return await answer.read()
@@ -97,13 +101,13 @@ class CollectorSource:
         await self._session.close()
 
 
-def _parse(tallies: bytes, terms: bytes) -> Snapshot:
+def _parse(tallies: bytes, terms: bytes, pairs: bytes) -> Snapshot:
     try:
         found = parse_answer(tallies)
     except Invalid as error:
         raise Unavailable(str(error)) from None
     app, agreed = parse_terms(terms)
-    return snapshot_of(found.tallies, agreed, app, found.withheld)
+    return snapshot_of(found.tallies, agreed, app, found.withheld, parse_pairs(pairs))
 
 
 def _in_words(error: Exception) -> str:
@@ -143,7 +147,12 @@ class FileSource:
         stats = [Path(path).stat() for path in self._paths]
         stamp = [(stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats]
         if self._snapshot is None or stamp != self._stamp:
-            self._snapshot = snapshot_of(read_tallies(*self._paths, merge=self._merge))
+            of_pairs = [path for path in self._paths if is_pair_file(path)]
+            folders = [path for path in self._paths if Path(path).is_dir()]
+            self._snapshot = snapshot_of(
+                read_tallies(*(path for path in self._paths if path not in of_pairs), merge=self._merge),
+                pairs=read_pair_tallies(*of_pairs, *folders, merge=self._merge),
+            )
             self._stamp = stamp
         return self._snapshot
 

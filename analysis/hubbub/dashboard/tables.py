@@ -54,14 +54,16 @@ class Table:
 
 def estimates(decoding: Decoding, rows: Sequence[int], caption: str) -> Table:
     """Estimate, interval and installs of each row; below the detection limit only how much noise would hide."""
-    sums = {i for i in rows if decoding.roles[i] == NUMBER and decoding.values[i] == "sum"}
-    digits = digits_of([decoding], [[i for i in rows if i not in sums]])
+    apart = {i for i in rows if decoding.roles[i] == NUMBER and decoding.values[i] == "sum"}
+    if NUMBER in decoding.roles and not decoding.has_shares:  # beside a mean, who gave no answer
+        apart |= {i for i in rows if decoding.roles[i] != NUMBER}
+    digits = digits_of([decoding], [[i for i in rows if i not in apart]])
     is_share = any(decoding.roles[i] != NUMBER for i in rows)
     confidence = f"{100 * decoding.confidence:g} % interval"
     names = ["Value", "Estimate", confidence, *(["Installs"] if is_share else [])]
     found = []
     for i in rows:
-        own = row_digits(decoding, i) if i in sums else digits  # a sum is no mean, and has digits of its own
+        own = row_digits(decoding, i) if i in apart else digits  # neither is a mean, and has digits of its own
         found.append(_row(decoding, i, _cells(decoding, i, own, is_share=is_share), is_below(decoding, i)))
     return Table(
         caption=caption,
@@ -78,7 +80,7 @@ def _cells(decoding: Decoding, i: int, digits: Digits, *, is_share: bool) -> lis
     if is_below(decoding, i):
         words = f"below the detection limit ({limit_in_words(decoding)})"
         return [under(float(decoding.noise_floor), digits), "", *installs, words]
-    if is_share:
+    if is_share and decoding.roles[i] != NUMBER:
         installs = [f"{max(float(decoding.estimate[i]), 0.0) * decoding.installs:,.0f}"]
     tested = decoding.roles[i] == ANSWER and np.isfinite(decoding.p_adjusted[i])
     interval = digits.interval(decoding.low[i], decoding.high[i])

@@ -7,15 +7,14 @@ what a metric may still spend never depends on what another one was told.
 from __future__ import annotations
 
 import sqlite3
+from fractions import Fraction
 
 from hubbub.client.facts import Facts, put
 from hubbub.protocol.cadence import epoch_of
-from hubbub.protocol.linking import at_most
+from hubbub.protocol.epsilon import MICRO
+from hubbub.protocol.linking import at_most, num_samples
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
-
-MICRO = 1_000_000
-"""Epsilons are kept in millionths, as whole numbers."""
 
 
 def reserve(db: sqlite3.Connection, facts: Facts, registry: Registry) -> None:
@@ -32,15 +31,18 @@ def reserve(db: sqlite3.Connection, facts: Facts, registry: Registry) -> None:
     put(db, "reserved_for", registry.mark)
     put(db, "lifetime", limit)
     room = limit - reserved_micro(db, facts)
-    shown = cohorts_shown(facts)
+    shown, samples = cohorts_shown(facts), samples_shown(facts)
     for metric in registry:
         wanted = metric.charges - slots_reserved(db, metric)
         micro = int(metric.epsilon_permanent * MICRO)
         cohorts = shown | {metric.shape.num_cohorts}
-        few = at_most(registry.max_identifying_bits, cohorts, registry.num_segments)
+        sampled = samples | ({str(metric.sample)} if metric.sample < 1 else set())
+        few = at_most(
+            registry.max_identifying_bits, cohorts, registry.num_segments * num_samples(map(Fraction, sampled))
+        )
         if wanted > 0 and wanted * micro <= room and few:
             room -= wanted * micro
-            shown = cohorts
+            shown, samples = cohorts, sampled
             # A history begins with the epoch after the yes, whenever the app next runs: what an older copy of this
             # state would find, if it has a key to draw from at all.
             begins = None if metric.hold is None else epoch_of(metric.every, facts.answered_at) + 1
@@ -50,6 +52,7 @@ def reserve(db: sqlite3.Connection, facts: Facts, registry: Registry) -> None:
                 (metric.metric_hash, metric.charges, micro, begins),
             )
     put(db, "cohorts", " ".join(map(str, sorted(shown))))
+    put(db, "samples", " ".join(sorted(samples)))
 
 
 def beyond_micro(db: sqlite3.Connection, facts: Facts, registry: Registry) -> int:
@@ -62,6 +65,11 @@ def beyond_micro(db: sqlite3.Connection, facts: Facts, registry: Registry) -> in
 def cohorts_shown(facts: Facts) -> frozenset[int]:
     """The numbers of cohorts of every metric ever asked here: what messages have shown in clear."""
     return frozenset(map(int, facts.cohorts.split()))
+
+
+def samples_shown(facts: Facts) -> frozenset[str]:
+    """The samples of every metric ever asked here that asks some installs only."""
+    return frozenset(facts.samples.split())
 
 
 def free_slot(db: sqlite3.Connection, metric: Metric) -> int | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from hubbub.protocol.fields import unknown_key
 from hubbub.protocol.invalid import brief
 from hubbub.protocol.segments import OTHER, Declared, Segment, segment_of
+from hubbub.protocol.value import Value
 
 _PLATFORMS = {"darwin": "macos", "win32": "windows", "cygwin": "windows"}
 
 
-class Build(NamedTuple):
+class Build(Value):
     """What messages say of this build, and what of it the registry does not know."""
 
     segment: Segment

@@ -32,6 +32,7 @@ from hubbub.client.consent import (
     wrong_endpoint,
 )
 from hubbub.client.control import Pending, Status
+from hubbub.client.examples import Examples
 from hubbub.client.facts import Lost
 from hubbub.client.recorder import Withdrawn, is_expired
 from hubbub.client.respond import Draws, Random, RandomDraws
@@ -109,10 +110,10 @@ class Client:
         state, self._placeless = _place(self.registry.app, self._environ, state_dir)
         self._test_run = is_test_run(self._environ, sys.modules)
         self._said: set[str] = set()
-        self._shown: dict[str, int] = {}
+        self._examples = Examples(self.registry)
         self._joined = False
         self._rules: tuple[Decision, ...] = ()
-        for complaint in build.undeclared:
+        for complaint in (*build.undeclared, *(_doubts(self.registry) if strict else ())):
             self._say_once(complaint)
         where = (os.path.abspath(state.directory), self.registry.source, self.endpoint, self._segment)
         how = (post, clock, send_delay, random, draws, timing)
@@ -218,7 +219,7 @@ class Client:
             with suppress(Busy, Unusable):
                 return control.pending(self._state, self.registry)
             return []
-        return control.examples(self.registry, self._shown, self._segment, self._clock(), self._draws)
+        return self._examples.messages(self._segment, self._clock(), self._draws)
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Send what is due and wait for it, at most so long. True if nothing that was due is left.
@@ -298,7 +299,7 @@ class Client:
     # -- recording and sending
 
     def _record(self, metric: Metric, value: Any, now: float) -> None:
-        if self._strict:
+        if self._strict or metric.shape.made_of_others:
             metric.check(value)  # a mistake is one, whether or not this record would count
         if self._undecided:
             raise Busy
@@ -312,9 +313,7 @@ class Client:
         elif is_expired(metric, epoch_of(metric.every, now)):
             self._recorder.unsaved["expired"] += 1
         else:
-            metric.check(value)
-            before = self._shown.get(metric.name, 0) if metric.shape.kept_by_bit else 0
-            self._shown[metric.name] = before | metric.shape.encode(value, 0).mask
+            self._examples.record(metric, value)
 
     def _begin(self) -> None:
         """Look and claim what is due, and let the timer go on; or have no part in it where nothing may be sent."""
@@ -426,6 +425,13 @@ def _close_all() -> None:
             timer.wait_at_exit(deadline)
             timers.end(timer)
     tls.in_use.end()  # whoever still sends, also for a client that was closed
+
+
+def _doubts(registry: Registry) -> Iterator[str]:
+    """What a programmer may not have meant, for a client that tells its app's mistakes."""
+    from hubbub.protocol.lint import slots_of_silence
+
+    return (f"[metrics.{metric.name}] {doubt}" for metric in registry for doubt in slots_of_silence(metric))
 
 
 def _place(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None) -> tuple[State, str]:

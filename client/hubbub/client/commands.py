@@ -18,9 +18,10 @@ from hubbub.client.consent import Decision, is_test_run, most_restrictive
 from hubbub.client.control import Pending, Status
 from hubbub.client.state import Busy, State, Unusable
 from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, known_apps, state_directory
-from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.label import in_fours, words
 from hubbub.protocol.names import APP, is_app
+from hubbub.protocol.refusal import IN_WORDS
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import in_words as segment_in_words
 
@@ -82,16 +83,30 @@ def run_status(arguments: Namespace) -> int:
         print(f"  group           one of {status.groups:,}, which messages show")
     for key, value in status.segment.items():
         print(f"  said as it is   {key}: {value}")
-    print(f"  in the making   {status.reports_in_the_making} reports of epochs that are not over")
+    for names in status.together.values():
+        print(f"  in pairs        {' with '.join(names)}: the collector also counts which answers come together")
+    collecting = plural(status.reports_in_the_making, "report")
+    print(f"  collecting      {collecting} for the current day, week or month")
     for name, value in status.gathered.items():
         print(f"  kept as it is   {name}: {value}, until its period is over")
     when = "" if status.next_send is None else f", to be sent from {_moment(status.next_send)}"
     print(f"  waiting         {status.reports_waiting} reports in {status.batches_waiting} messages{when}")
     for name, number in sorted(status.counts.items()):
-        print(f"  {name.replace('_', ' '):<15} {number}")
+        print(f"  {_count_in_words(name, number)}")
     for path in status.set_aside:
         print(f"  set aside       {path}")
     return 0
+
+
+def _count_in_words(name: str, number: int) -> str:
+    """One count; of messages that were not taken, with the reason."""
+    what, _, reason = name.partition("_")
+    if what == "dropped" and reason in IN_WORDS:
+        return f"{'refused':<15} {plural(number, 'report')}, for good: {reason} ({IN_WORDS[reason]})"
+    if what == "tried":
+        why = f"{reason} ({IN_WORDS[reason]})" if reason in IN_WORDS else reason.replace("_", " ")
+        return f"{'not taken':<15} {plural(number, 'attempt')}, to be made again: {why}"
+    return f"{name.replace('_', ' '):<15} {number}"
 
 
 def _show_all(arguments: Namespace) -> int:
@@ -162,7 +177,7 @@ def _why_nothing(status: Status) -> str:
 
 def _pending_in_words(message: Pending) -> Iterable[str]:
     if message.not_before is None:
-        yield f"{message.epoch} ({message.every}): in the making; leaves after the {_period(message.every)} is over"
+        yield f"{message.epoch} ({message.every}): collecting; leaves after the {_period(message.every)} is over"
     else:
         when = _moment(message.not_before)
         yield f"{message.epoch} ({message.every}): one message of {len(message.body)} bytes, leaves from {when}"

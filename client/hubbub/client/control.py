@@ -9,26 +9,31 @@ import json
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from hubbub.client import outbox
-from hubbub.client.budget import MICRO, beyond_micro, cohorts_shown, committed_micro, reserved_micro, spent_micro
+from hubbub.client.budget import (
+    beyond_micro,
+    cohorts_shown,
+    committed_micro,
+    reserved_micro,
+    samples_shown,
+    spent_micro,
+)
 from hubbub.client.consent import Decision, Mode, decisions, lapsed, most_restrictive
 from hubbub.client.epochs import discard_unsent
 from hubbub.client.facts import CountName, Facts, put, read_counts, read_facts
 from hubbub.client.recorder import in_the_making
-from hubbub.client.respond import Draws, instantaneous_response, permanent_response
 from hubbub.client.state import INSISTENCE, Busy, State, Unusable
-from hubbub.protocol.cadence import DAY, epoch_of, epoch_text
-from hubbub.protocol.encoding import ABSENT
+from hubbub.protocol.cadence import DAY, epoch_text
+from hubbub.protocol.epsilon import MICRO
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.linking import num_groups
+from hubbub.protocol.linking import num_groups, num_samples
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.segments import Segment
 from hubbub.protocol.value import Value
 
 
@@ -55,6 +60,8 @@ class Status(Value):
     """How many groups of installs the messages of all releases so far tell apart; this install is in one of them."""
     segment: Mapping[str, str] = MappingProxyType({})
     """What the next message says as it is: facts of the build (`segments`), by key."""
+    together: Mapping[str, list[str]] = MappingProxyType({})
+    """The questions whose answers the collector counts in pairs as well, by the pair's name, as was agreed to."""
     reports_in_the_making: int = 0
     """Reports of epochs that are not over."""
     gathered: Mapping[str, str] = MappingProxyType({})
@@ -80,7 +87,8 @@ class Status(Value):
     def to_json(self) -> dict[str, Any]:
         """What `hubbub status --json` prints."""
         rules = [decision.to_dict() for decision in self.rules]
-        plain = {"counts": dict(self.counts), "gathered": dict(self.gathered), "segment": dict(self.segment)}
+        mappings = ("counts", "gathered", "segment", "together")
+        plain = {name: dict(getattr(self, name)) for name in mappings}
         return {**self.to_dict(), "rules": rules, **plain, "set_aside": list(self.set_aside)}
 
 
@@ -246,8 +254,11 @@ def _with_numbers(status: Status, db: sqlite3.Connection, asked: Registry | None
         epsilon_spent=spent_micro(db, facts) / MICRO,
         epsilon_set_aside=reserved_micro(db, facts) / MICRO,
         lifetime_epsilon=None if facts.lifetime is None else facts.lifetime / MICRO,
-        groups=num_groups(cohorts_shown(facts)) * (agreed.num_segments if agreed else 1),
+        groups=num_groups(cohorts_shown(facts))
+        * (agreed.num_segments if agreed else 1)
+        * num_samples(map(Fraction, samples_shown(facts))),
         segment=_newest_segment(db),
+        together=agreed.pairs_by_name if agreed else {},
         reports_in_the_making=len(in_the_making(db)),
         gathered=_gathered(db, agreed),
         batches_waiting=messages,
@@ -271,13 +282,14 @@ def _agreed_to(facts: Facts) -> Registry | None:
 
 
 def _gathered(db: sqlite3.Connection, agreed: Registry | None) -> dict[str, str]:
-    names = {metric.metric_hash: metric.name for metric in agreed or ()}
     rows = db.execute("SELECT metric_hash, value FROM gathered ORDER BY epoch").fetchall()
     if not rows:
         return {}
     from hubbub.client.gathering import in_words
 
-    return {names.get(metric_hash, metric_hash): in_words(value) for metric_hash, value in rows}
+    known = {metric.metric_hash: metric for metric in agreed or ()}
+    found = ((metric_hash, known.get(metric_hash), value) for metric_hash, value in rows)
+    return {metric.name if metric else key: in_words(value, metric) for key, metric, value in found}
 
 
 def pending(state: State, registry: Registry | None) -> list[Pending]:
@@ -304,23 +316,6 @@ def pending(state: State, registry: Registry | None) -> list[Pending]:
 
 
 _BUILDS = "SELECT every, epoch, segment FROM epochs WHERE sealed = 0"
-
-
-def examples(registry: Registry, masks: Mapping[str, int], segment: Segment, now: float, draws: Draws) -> list[Pending]:
-    """What the messages of this moment would look like, with these masks by metric; drawn for this call alone."""
-    found = []
-    for every in registry.cadences:
-        reports = tuple(_examples(registry, every, masks, draws))
-        found.append(Pending(every, epoch_text(every, epoch_of(every, now)), None, reports, dict(segment)))
-    return found
-
-
-def _examples(registry: Registry, every: str, masks: Mapping[str, int], draws: Draws) -> Iterator[Shown]:
-    for metric in registry.with_cadence(every):
-        mask = masks.get(metric.name, metric.shape.encode(ABSENT, 0).mask)
-        memo = permanent_response(metric, mask, 0, draws)
-        bits = instantaneous_response(metric, memo, 0, draws)
-        yield Shown(metric=metric.name, cohort=0, bits=bits.to_bytes(metric.vector_bytes(0), "little").hex())
 
 
 def _contents(body: bytes, registry: Registry | None) -> tuple[tuple[Shown, ...], dict[str, str]]:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 from hubbub.client import outbox
 from hubbub.client.budget import note_asked
 from hubbub.client.chance import Chance
-from hubbub.client.facts import put
+from hubbub.client.facts import put, read_facts
 from hubbub.client.histories import drawn_flags
 from hubbub.client.recorder import Desk
-from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
-from hubbub.protocol.encoding import ABSENT
+from hubbub.protocol.cadence import CADENCES, DAY, epoch_of, epoch_start
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.segments import Segment, segment_of
 
@@ -41,14 +40,15 @@ def open_current(desk: Desk, now: float, segment: Segment) -> None:
             if desk.is_sealed(every, epoch) is False:
                 for metric in _metrics_asked(desk, every, epoch):
                     note_asked(desk.db, metric, epoch)
-                    if metric.noise.history is not None:  # before there is any answer
-                        drawn_flags(desk.db, desk.who, metric, metric.noise.history, desk.draws)
+                    if metric.turns is not None:  # before there is any answer
+                        drawn_flags(desk.db, desk.who, metric, metric.turns, desk.draws)
 
 
 def seal_past(desk: Desk, now: float, delay: Delay, chance: Chance) -> None:
     """Turn every epoch that is over into a message that waits for its sending time. Sealed epochs are remembered for
-    ever: whatever the clock does, none is reported twice."""
-    for every in desk.registry.cadences:
+    ever: whatever the clock does, none is reported twice. One whose cadence this registry no longer has makes no
+    message, and what was gathered in it goes all the same."""
+    for every in CADENCES:
         query = "SELECT epoch, segment FROM epochs WHERE every = ? AND epoch < ? AND sealed = 0 ORDER BY epoch"
         for epoch, build in desk.db.execute(query, (every, epoch_of(every, now))).fetchall():
             # As this registry tells builds apart, which is what the collector knows: an old release may be `other` now.
@@ -81,10 +81,10 @@ def _metrics_asked(desk: Desk, every: str, epoch: int) -> Iterator[Metric]:
 
 def _final_report(desk: Desk, metric: Metric, epoch: int, segment: Segment) -> Report:
     if not desk.has_report(metric, epoch):
-        answer = desk.gathered(metric, epoch)
+        answer, recorded = desk.gathered(metric, epoch)
         desk.report(metric, desk.encode(metric, answer), epoch)
         desk.counts["made"] += 1
-        desk.counts["absent"] += answer is ABSENT
+        desk.counts["absent"] += not recorded
     from hubbub.protocol.report import Report
 
     query = "SELECT cohort, bits FROM reports WHERE metric_hash = ? AND epoch = ?"
@@ -103,4 +103,4 @@ def discard_unsent(db: sqlite3.Connection) -> None:
 def _note_deleted(db: sqlite3.Connection, deletion: sqlite3.Cursor) -> None:
     """SQLite's log still has what was gathered in plain; it is emptied as soon as nobody reads the file."""
     if deletion.rowcount:
-        put(db, "plain_in_log", 1)
+        put(db, "plain_in_log", read_facts(db).plain_in_log + 1)

@@ -24,6 +24,7 @@ FactName = Literal[
     "lifetime",
     "carried",
     "cohorts",
+    "samples",
     "failures",
     "retry_at",
     "plain_in_log",
@@ -56,16 +57,24 @@ class Facts:
         """What earlier lives of this state have spent, in millionths of epsilon."""
         self.cohorts: str = stored.get("cohorts", "")
         """Into how many cohorts the metrics ever asked here divide installs, with spaces between."""
+        self.samples: str = stored.get("samples", "")
+        """Of which shares of all installs metrics ever asked here are asked, if not of all; with spaces between."""
         self.failures: int = stored.get("failures", 0)
         """Attempts to send that have failed since the last that did not."""
         self.retry_at: float = stored.get("retry_at", 0.0)
         """Before this moment (Unix seconds) nothing is sent."""
         self.plain_in_log: int = stored.get("plain_in_log", 0)
-        """1 while SQLite's log may still have gathered values that were deleted."""
+        """Above 0 while SQLite's log may still have gathered values that were deleted: how often that was noted."""
 
 
 def read_facts(db: sqlite3.Connection) -> Facts:
     return Facts(dict(db.execute("SELECT name, value FROM meta").fetchall()))
+
+
+def said_yes(db: sqlite3.Connection) -> bool:
+    """Whether the person's answer is yes; asked before every message, so nothing else is read."""
+    (says,) = db.execute("SELECT count(*) FROM meta WHERE name = 'answer' AND value = 'yes'").fetchone()
+    return bool(says)
 
 
 def put(db: sqlite3.Connection, name: FactName, value: str | bytes | float | None) -> None:
@@ -88,7 +97,8 @@ of a slot; reports that were sent, or given up because they grew too old or too 
 
 CountName = Outcome | Lost | Noted
 """Names of counts, in `Status.counts`. Besides, a message that the collector refuses for good is counted, by its
-reports, as `dropped_` and the reason, one of `protocol.refusal.STATUS`."""
+reports, as `dropped_` and the reason, one of `protocol.refusal.STATUS`; an attempt after which it is kept, as `tried_`
+and the reason, one of those, `status_` and a number, or the name of an error."""
 
 
 def add_counts(db: sqlite3.Connection, counts: Mapping[CountName, int] | Mapping[str, int]) -> None:

@@ -1,18 +1,22 @@
-"""Answers that several records of one epoch make together (`accumulate`).
+"""What lies in plain in the state until its epoch is over: answers that several records make together (`accumulate`),
+and answers of which a cross is made.
 
-One plain value for each such metric lies in the state until its epoch is over; then it is encoded once, and deleted.
-Everything here runs inside a caller's transaction, so that threads and processes add to one sum.
+It is one value for each such metric; of one whose first record counts, and which is needed for a cross only, its
+category. At the end it is encoded once, and deleted. Everything here runs inside a caller's transaction, so that
+threads and processes add to one sum.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from hubbub.client.identity import Identity
 from hubbub.protocol.encoding import ABSENT, exact_number
-from hubbub.protocol.metric import Definition
+from hubbub.protocol.metric import Definition, Metric
 
 
 def combined(metric: Definition, before: Any, value: Any) -> Any:
@@ -49,9 +53,31 @@ def answer_of(db: sqlite3.Connection, metric: Definition, epoch: int) -> Any:
     return Fraction(0) if metric.accumulate == "sum" else metric.shape.in_silence
 
 
-def in_words(text: str) -> str:
-    """A value that is kept, as a person reads it."""
+def keep_category(db: sqlite3.Connection, metric: Definition, epoch: int, category: int) -> bool:
+    """Keep which answer the first record of this epoch gave, for the crosses made of it; False: there was one."""
+    row = (metric.metric_hash, epoch, metric.every, json.dumps({"category": category}))
+    return db.execute("INSERT OR IGNORE INTO gathered VALUES (?, ?, ?, ?)", row).rowcount > 0
+
+
+def categories_of(
+    db: sqlite3.Connection, who: Identity, cross: Definition, metrics: Mapping[str, Metric], epoch: int
+) -> tuple[tuple[int, ...], bool]:
+    """What the records of this epoch come to for a cross: a category of each factor; and whether there were any."""
+    found, any_kept = [], False
+    for factor in cross.shape.factors:
+        metric = metrics[factor.name]
+        kept = _kept(db, metric, epoch)
+        any_kept = any_kept or kept is not ABSENT
+        known = metric.accumulate == "first" and kept is not ABSENT
+        found.append(kept if known else factor.category(kept, who.dither(metric)))
+    return tuple(found), any_kept
+
+
+def in_words(text: str, metric: Definition | None = None) -> str:
+    """A value that is kept, as a person reads it. Without its metric, a category is a number."""
     kept = json.loads(text)
+    if isinstance(kept, dict) and "category" in kept:
+        return metric.shape.told_apart[kept["category"]] if metric else f"answer {kept['category']}"
     if isinstance(kept, dict):
         number = Fraction(kept["number"])
         return str(number) if number.denominator == 1 else f"{float(number):.12g}"
@@ -74,6 +100,8 @@ def _kept(db: sqlite3.Connection, metric: Definition, epoch: int) -> Any:
     if row is None:
         return ABSENT
     kept = json.loads(row[0])
+    if metric.accumulate == "first":
+        return kept["category"]
     if metric.shape.is_number:
         return Fraction(kept["number"])
-    return frozenset(kept) if isinstance(kept, list) else kept
+    return metric.shape.still_listed(frozenset(kept) if isinstance(kept, list) else kept)

@@ -28,6 +28,15 @@ class Identity(Value):
     def cohort(self, metric: Definition) -> int:
         return cohort_of(self.number, metric.shape.num_cohorts)
 
+    def is_sampled(self, metric: Definition) -> bool:
+        """Whether this install is one of the share that is asked: if its second number lies in that first part of the
+        line. One number for all metrics and for ever, drawn by key: whoever is in a sample is in every larger one, and
+        it has nothing to do with cohorts."""
+        if metric.sample == 1:
+            return True
+        second = int.from_bytes(self.keyed(b"sample", b"", size=8), "little")
+        return second * metric.sample.denominator < metric.sample.numerator << 64
+
     def dither(self, metric: Definition) -> int:
         """Fixed for install and metric; decides which way a `mean` rounds values between its ends."""
         return int.from_bytes(self.keyed(b"dither", metric.metric_hash.encode(), size=DITHER_BITS // 8), "little")

@@ -89,7 +89,9 @@ def _full_hour_after(moment: float) -> float:
 
 def settle(db: sqlite3.Connection, message: Message, verdict: Verdict | None, now: float, chance: Chance) -> None:
     """Keep what became of a message; no verdict: there was no time to send it. Should this be lost, the worst that can
-    happen is that it is sent again."""
+    happen is that it is sent again. Of one that was deleted meanwhile, by a no or `forget`, nothing is kept."""
+    if not still_waits(db, message):
+        return
     match verdict:
         case None:
             _postpone(db, message, 0.0)
@@ -102,13 +104,16 @@ def settle(db: sqlite3.Connection, message: Message, verdict: Verdict | None, no
         case Verdict("later", "epoch-in-future", _, server_time):
             # Our clock was ahead. Wait as long as the server's clock says that the epoch still lasts, but look every
             # day: by our clock, which may be set right meanwhile, that would be as much too late as it was ahead.
+            _count_failure(db, "epoch-in-future")
             lasts = epoch_start(message.every, message.epoch + 1) - server_time if server_time else DAY
             _ask_later(db, message, now + min(DAY, max(HOUR, lasts)), chance)
             _set_pause(db, 0, 0.0)
-        case Verdict("later"):  # the collector does not know a metric yet
+        case Verdict("later", reason):  # the collector does not know a metric yet
+            _count_failure(db, reason)
             _rename(db, _ask_later(db, message, now + DAY, chance), chance)
             _set_pause(db, 0, 0.0)
-        case Verdict("failed", _, retry_after):
+        case Verdict("failed", reason, retry_after):
+            _count_failure(db, reason)
             back_off(db, message, now, chance, retry_after)
             _postpone(db, message, 0.0)
 
@@ -119,6 +124,11 @@ def back_off(db: sqlite3.Connection, message: Message, now: float, chance: Chanc
     pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 30))
     drawn = chance("pause", message.every, message.epoch, failures)
     _set_pause(db, failures, _drawn_after(now + max(min(retry_after, DAY), pause), drawn))
+
+
+def _count_failure(db: sqlite3.Connection, reason: str) -> None:
+    """Attempts by reason, for `status`: the message is kept, so that no report is lost."""
+    add_counts(db, {f"tried_{reason}": 1})
 
 
 def _drawn_after(moment: float, drawn: bytes) -> float:
@@ -166,10 +176,10 @@ def _ask_later(db: sqlite3.Connection, message: Message, moment: float, chance: 
 def _rename(db: sqlite3.Connection, message: Message, chance: Chance) -> None:
     """Nothing of it was stored, so nobody needs to know it again: one id on 28 days would link the addresses of an
     install."""
-    from hubbub.protocol.wire import BATCH_ID
+    from hubbub.protocol.wire import renamed
 
     batch_id = chance("id", message.every, message.epoch, message.attempts)
-    body = message.body[: BATCH_ID.start] + batch_id + message.body[BATCH_ID.stop :]
+    body = renamed(message.body, batch_id)
     query = "UPDATE outbox SET batch_id = ?, body = ? WHERE batch_id = ?"
     db.execute(query, (batch_id, body, message.batch_id))
 
@@ -191,6 +201,12 @@ def next_due(db: sqlite3.Connection) -> float | None:
     """When the sender has something to do; None if nothing waits."""
     (soonest,) = db.execute("SELECT min(max(not_before, claimed_until)) FROM outbox").fetchone()
     return None if soonest is None else max(float(soonest), read_facts(db).retry_at)
+
+
+def still_waits(db: sqlite3.Connection, message: Message) -> bool:
+    """Whether nobody has sent or deleted it."""
+    query = "SELECT 1 FROM outbox WHERE batch_id = ?"
+    return db.execute(query, (message.batch_id,)).fetchone() is not None
 
 
 def number_due(db: sqlite3.Connection, now: float) -> int:

@@ -84,7 +84,7 @@ def _tells(metric: Metric) -> str:
             f"tells at most epsilon {one}, all of them together {forever}, whatever changes."
         )
     return (
-        "One report an epoch, mixed afresh: this is all that leaves. "
+        "One report per day, week or month, with fresh noise: this is all that leaves. "
         f"One tells at most epsilon {one} about the value, all of them together {forever}."
     )
 

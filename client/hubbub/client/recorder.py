@@ -69,7 +69,7 @@ class Recorder:
         Raises `WrongValue`, and what a transaction raises; nothing was recorded then.
         """
         epoch = epoch_of(metric.every, now)
-        if is_expired(metric, epoch):
+        if is_expired(metric, epoch) and not self._is_crossed(metric, epoch):
             self.unsaved["expired"] += 1
             return "expired"
         answered = self._answered.get(metric.name)
@@ -87,9 +87,13 @@ class Recorder:
             if desk is not None:
                 add_counts(db, desk.counts + unsaved)
                 unsaved.clear()
-        if outcome not in ("waiting", "gathered"):
-            self._answered[metric.name] = epoch, _hash(value) if outcome == "made" else None
+        if outcome != "waiting" and (outcome != "gathered" or metric.accumulate == "first"):
+            self._answered[metric.name] = epoch, _hash(value) if outcome in ("made", "gathered") else None
         return outcome
+
+    def _is_crossed(self, metric: Metric, epoch: int) -> bool:
+        """Whether a cross that has not ended is made of this metric."""
+        return any(not is_expired(cross, epoch) for cross in self._registry.crosses.get(metric.name, ()))
 
     def _without_a_desk(self, facts: Facts, new: _Waiting) -> Outcome | Literal["waiting"]:
         new.metric.check(new.value)  # a wrong value is one, whatever becomes of it
@@ -188,29 +192,47 @@ class Desk:
         return cls(db, facts, registry, draws, ensure_identity(db, facts, random))
 
     def record(self, metric: Metric, value: Any, encoded: Encoded, epoch: int) -> Outcome:
-        if self.is_sealed(metric.every, epoch) is not False or not self.is_asked(metric, epoch):
-            return "not_asked"  # the epoch of the yes, one already sent, or no budget left
+        is_open = self.is_sealed(metric.every, epoch) is False
+        asked, crosses = is_open and self.is_asked(metric, epoch), self._crosses_asked(metric, epoch) if is_open else []
+        if not asked and not crosses:  # the epoch of the yes, one already sent, or no budget left
+            return "expired" if is_expired(metric, epoch) else "not_asked"
         if metric.accumulate != "first":
             from hubbub.client.gathering import gather
 
             gather(self.db, metric, epoch, metric.shape.kept(value, self.who.cohort(metric)))
             return "gathered"
+        is_first = not crosses or self._keep_for(crosses[0], metric, value, epoch)
+        if not asked:
+            return "gathered" if is_first else "repeated"
         if self.has_report(metric, epoch):
             return "repeated"  # by another process
         self.report(metric, encoded, epoch)
         return "made"
 
+    def _crosses_asked(self, metric: Metric, epoch: int) -> list[Metric]:
+        """Those that are made of this metric and asked in this epoch: what is recorded counts for them, whether or not
+        the metric itself is asked."""
+        return [cross for cross in self.registry.crosses.get(metric.name, ()) if self.is_asked(cross, epoch)]
+
+    def _keep_for(self, cross: Metric, metric: Metric, value: Any, epoch: int) -> bool:
+        """One row serves all crosses: a metric has the same categories in each."""
+        from hubbub.client.gathering import keep_category
+
+        (factor,) = (factor for factor in cross.shape.factors if factor.name == metric.name)
+        return keep_category(self.db, metric, epoch, factor.category(value, self.who.dither(metric)))
+
     def encode(self, metric: Metric, value: Any) -> Encoded:
         return metric.shape.encode(value, self.who.cohort(metric), self.who.dither(metric))
 
     def is_asked(self, metric: Metric, epoch: int) -> bool:
-        """Whether this epoch reports this metric: after the answer yes, before its end, within the budget, for `once`
-        only the first epoch that asked and was opened, and with `hold` where it has a turn. None of it depends on what
-        was recorded."""
-        history = metric.noise.history
+        """Whether this epoch reports this metric: after the answer yes, before its end, on an install of its sample,
+        within the budget, for `once` only the first epoch that asked and was opened, and with `hold` where it has a
+        turn. None of it depends on what was recorded."""
+        history = metric.turns
         return (
             epoch > epoch_of(metric.every, self.answered_at)
             and not is_expired(metric, epoch)
+            and self.who.is_sampled(metric)
             and slots_reserved(self.db, metric) > 0
             and (metric.every != "once" or first_asked_in(self.db, metric) in (None, epoch))
             and (history is None or is_turn(self.db, self.who, metric, history, epoch))
@@ -230,17 +252,23 @@ class Desk:
         query = "SELECT 1 FROM reports WHERE metric_hash = ? AND epoch = ?"
         return self.db.execute(query, (metric.metric_hash, epoch)).fetchone() is not None
 
-    def gathered(self, metric: Metric, epoch: int) -> Any:
-        """What the records of this epoch came to that made no report by themselves; `ABSENT` if there were none."""
+    def gathered(self, metric: Metric, epoch: int) -> tuple[Any, bool]:
+        """What the records of this epoch came to that made no report by themselves, and whether it is an answer;
+        otherwise it is what stands for silence."""
+        if metric.shape.made_of_others:
+            from hubbub.client.gathering import categories_of
+
+            return categories_of(self.db, self.who, metric, self.registry.metrics, epoch)
         if metric.accumulate == "first":
-            return ABSENT
+            return ABSENT, False
         from hubbub.client.gathering import answer_of
 
-        return answer_of(self.db, metric, epoch)
+        answer = answer_of(self.db, metric, epoch)
+        return answer, answer is not ABSENT
 
     def report(self, metric: Metric, encoded: Encoded, epoch: int) -> None:
         """Answer once for this epoch. The mask is gone afterwards; what stays is a memo and noisy bits."""
-        cohort, history = self.who.cohort(metric), metric.noise.history
+        cohort, history = self.who.cohort(metric), metric.turns
         if history is None:
             memo = find_or_draw(self.db, self.who, metric, encoded.mask, self.draws)
             bits = instantaneous_response(metric, memo.bits, cohort, self.draws)

@@ -168,9 +168,10 @@ class State:
         """Make what was deleted unrecoverable from SQLite's log as well. Raises `Busy` while somebody reads."""
         with self._lock, self._errors_in_words(sets_aside=False):
             db = self._open()
-            if read_facts(db).plain_in_log:
-                _empty_log(db)
-                put(db, "plain_in_log", 0)
+            noted = read_facts(db).plain_in_log
+            if noted:
+                _empty_log(db)  # unless another process has deleted something since, nothing is left to empty
+                db.execute("UPDATE meta SET value = 0 WHERE name = 'plain_in_log' AND value = ?", (noted,))
 
     def replace_corrupt(self) -> None:
         """Delete the files that were found corrupt, and begin with a budget of nothing: what they had spent is unknown,

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from hubbub.client import epochs, outbox
 from hubbub.client.chance import Chance, chance_from, fraction
-from hubbub.client.facts import read_facts
+from hubbub.client.facts import read_facts, said_yes
 from hubbub.client.recorder import Recorder
 from hubbub.client.respond import Draws, Random
 from hubbub.client.state import INSISTENCE, Busy, State
@@ -177,14 +177,17 @@ class Timer:
     def _attempt(self, message: outbox.Message, deadline: float) -> Verdict | None:
         assert self._endpoint is not None, "without an endpoint nothing is ever made"
         left = min(TIMEOUT, deadline - time.monotonic())
-        if left <= 0 or not self._still_agreed():
+        if left <= 0:
             return None
-        return attempt(self._post, self._endpoint, message.body, message.batch_id, left, self._still_agreed)
+        return attempt(
+            self._post, self._endpoint, message.body, message.batch_id, left, lambda: self._may_leave(message)
+        )
 
-    def _still_agreed(self) -> bool:
-        """The person's answer, read at this moment; nobody who writes is waited for."""
+    def _may_leave(self, message: outbox.Message) -> bool:
+        """Whether the person's answer is yes at this moment, and the message still there: a no, or `forget`, deleted it
+        even if a yes came after. Nobody who writes is waited for."""
         with self.state.glance() as db:
-            return read_facts(db).answer == "yes"
+            return said_yes(db) and outbox.still_waits(db, message)
 
     def _settle(self, message: outbox.Message, verdict: Verdict | None) -> None:
         left = verdict is None or verdict.kind == "failed"
@@ -241,7 +244,8 @@ class Timer:
         with self.condition:
             if self._sending is not None:
                 with self.state.transaction() as db:
-                    outbox.back_off(db, self._sending, self.clock(), self._chance)
+                    if outbox.still_waits(db, self._sending):
+                        outbox.back_off(db, self._sending, self.clock(), self._chance)
 
     def release(self) -> None:
         """Leave what is claimed and not yet due to other processes."""

@@ -74,15 +74,12 @@ def attempt(
     timeout: float,
     may_send: Callable[[], bool] = lambda: True,
 ) -> Verdict | None:
-    """Send one message, once; None if it may not be sent. Our own transport asks once more when it is connected: that
-    can take seconds, and a no must hold from the moment it is given. An app's own is asked for before it begins."""
+    """Send one message, once; None if it may not be sent, which is asked before anything begins. Our own transport asks
+    once more when it is connected: that can take seconds, and a no must hold from the moment it is given."""
+    if not may_send():
+        return None
     try:
-        if send is post:
-            answer = post(endpoint, body, timeout, may_send=may_send)
-        elif may_send():
-            answer = send(endpoint, body, timeout)
-        else:
-            return None
+        answer = post(endpoint, body, timeout, may_send=may_send) if send is post else send(endpoint, body, timeout)
     except (Withheld, tls.Ended):
         return None
     except Exception as error:  # noqa: BLE001  whatever an app's own transport raises: telemetry never hurts its host

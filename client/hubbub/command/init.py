@@ -14,13 +14,31 @@ _EXAMPLE = "org.example.editor"
 _APP = '''\
 """An app with telemetry. Run it with: python app.py"""
 
+from pathlib import Path
+
 from hubbub.client import Client
 
-telemetry = Client("metrics.toml", endpoint="http://127.0.0.1:8787", segments={"release": "2.1"})
-telemetry.record("dark_theme", True)  # an answer
-telemetry.add("exports")  # a count: as often as it happens
-telemetry.record("features", "macros")  # a set: whichever is used
-print(f"Telemetry is {telemetry.mode}, because {telemetry.status().rule}.")
+metrics = Path(__file__).with_name("metrics.toml")  # beside this file, wherever the app is started from
+telemetry = Client(metrics, endpoint="http://127.0.0.1:8787", segments={"release": "2.1"})
+
+
+def use(dark, exports, features):
+    telemetry.record("dark_theme", dark)  # an answer
+    for _ in range(exports):
+        telemetry.add("exports")  # a count: as often as it happens
+    for feature in features:
+        telemetry.record("features", feature)  # a set: whichever is used
+
+
+def rehearse(user):
+    """One day of one pretend user, for `hubbub rehearse app.py`: write here what you expect of yours."""
+    chance, today = user.habits.random(), user.today
+    use(dark=chance < 0.6, exports=today.choice([0, 0, 1, 4]), features=["macros"] if chance < 0.3 else [])
+
+
+if __name__ == "__main__":
+    use(dark=True, exports=1, features=["macros"])
+    print(f"Telemetry is {telemetry.mode}, because {telemetry.status().rule}.")
 '''
 
 
@@ -52,6 +70,7 @@ def run_init(arguments: Namespace) -> int:
 def _next_steps(directory: Path, app: str) -> str:
     steps = [
         ("hubbub label metrics.toml", "what this asks, in plain words"),
+        ("hubbub rehearse app.py --no-browser", "a crowd of pretend users, and what you would see"),
         ("hubbub collect --metrics metrics.toml", "a collector on this machine (another terminal)"),
         ("python app.py", "says that nobody has been asked yet"),
         (f"hubbub on --app {app} --metrics metrics.toml", "agree; reporting starts with the next epoch"),

@@ -27,6 +27,7 @@ _PLAN = "hubbub.analysis.commands.plan"
 _DASHBOARD = "hubbub.dashboard.commands"
 _AUDIT = "hubbub.simulations.audit.command"
 _DEMO = "hubbub.simulations.demo.command"
+_REHEARSE = "hubbub.simulations.rehearse.command"
 _SIMULATE = "hubbub.simulations.simulate.command"
 _SWEEP = "hubbub.simulations.sweep.command"
 _EXPERIMENTS = "hubbub.simulations.experiments.command"
@@ -38,6 +39,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "check": Subcommand("whether a metrics.toml is right, and what in it tells much about people", _PROTOCOL),
     "verify": Subcommand("whether a metrics.toml is the one that a release page or package shows", _PROTOCOL),
     "diff": Subcommand("what a new metrics.toml asks more of people than an old one", _PROTOCOL),
+    "compile": Subcommand("a metrics.toml as the JSON that clients in other languages read", _PROTOCOL),
     "peek": Subcommand("one value on its way: mask, memo and three reports side by side", "hubbub.client.peek"),
     "status": Subcommand("whether an app reports on this machine, why, and what it has spent", _CLIENT),
     "preview": Subcommand("what waits to be sent from this machine, bit by bit", _CLIENT),
@@ -61,6 +63,9 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "decode": Subcommand("estimates with honest error bars, from tally files", _ANALYSIS, "analysis"),
     "release": Subcommand("figures for the public, with noise on every count, on a budget", _RELEASE, "analysis"),
     "dashboard": Subcommand("estimates in a browser, live, from a collector or from tallies", _DASHBOARD, "dashboard"),
+    "rehearse": Subcommand(
+        "your own app's telemetry with a crowd of installs, before anybody has it", _REHEARSE, "all"
+    ),
     "plan": Subcommand("what must be collected to see something, or what will be seen", _PLAN, "analysis"),
     "simulate": Subcommand("what an app with so many installs would see, truth beside estimate", _SIMULATE, "all"),
     "sweep": Subcommand("how well a grid of settings does, against theory and the bound", _SWEEP, "all"),

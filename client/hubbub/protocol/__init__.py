@@ -18,20 +18,24 @@ from hubbub.protocol.door import door
 if TYPE_CHECKING:
     from hubbub.protocol.invalid import Invalid
     from hubbub.protocol.metric import Definition, Metric
+    from hubbub.protocol.pair import Pair, PairTally
     from hubbub.protocol.registry import Registry
     from hubbub.protocol.report import Batch, Report
     from hubbub.protocol.tally import Tally
-    from hubbub.protocol.tally_files import fetch_tallies, read_tallies, write_tallies
+    from hubbub.protocol.tally_files import fetch_tallies, read_pair_tallies, read_tallies, write_tallies
 
 __all__ = [
     "Batch",
     "Definition",
     "Invalid",
     "Metric",
+    "Pair",
+    "PairTally",
     "Registry",
     "Report",
     "Tally",
     "fetch_tallies",
+    "read_pair_tallies",
     "read_tallies",
     "write_tallies",
 ]
@@ -43,10 +47,13 @@ __getattr__, __dir__ = door(
         "Definition": "hubbub.protocol.metric",
         "Invalid": "hubbub.protocol.invalid",
         "Metric": "hubbub.protocol.metric",
+        "Pair": "hubbub.protocol.pair",
+        "PairTally": "hubbub.protocol.pair",
         "Registry": "hubbub.protocol.registry",
         "Report": "hubbub.protocol.report",
         "Tally": "hubbub.protocol.tally",
         "fetch_tallies": "hubbub.protocol.tally_files",
+        "read_pair_tallies": "hubbub.protocol.tally_files",
         "read_tallies": "hubbub.protocol.tally_files",
         "write_tallies": "hubbub.protocol.tally_files",
     },

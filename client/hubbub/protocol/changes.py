@@ -50,6 +50,10 @@ def _changes(old: Registry, new: Registry) -> Iterator[Change]:
         raised = new.max_identifying_bits > old.max_identifying_bits
         limits = f"{new.max_identifying_bits} bits of which install it comes from, before {old.max_identifying_bits}"
         yield Change("", f"a message may show up to {limits}", raised)
+    if old.expected_installs != new.expected_installs and any(metric.shape.discovers for metric in new):
+        # Among fewer, fewer need to share a text for it to be found.
+        fewer = new.expected_installs < old.expected_installs
+        yield Change("", f"{new.expected_installs:,} installs are expected, before {old.expected_installs:,}", fewer)
     yield from _changes_of_segments(old, new)
     for name, metric in new.metrics.items():
         if name not in old.metrics:
@@ -59,6 +63,7 @@ def _changes(old: Registry, new: Registry) -> Iterator[Change]:
     for name in old.metrics:
         if name not in new.metrics:
             yield Change(name, "no longer asked", False)
+    yield from _changes_of_pairs(old, new)
 
 
 def _changes_of_segments(old: Registry, new: Registry) -> Iterator[Change]:
@@ -74,11 +79,24 @@ def _changes_of_segments(old: Registry, new: Registry) -> Iterator[Change]:
             yield Change("", f"messages no longer say which {key} this is", False)
 
 
+def _changes_of_pairs(old: Registry, new: Registry) -> Iterator[Change]:
+    before = {frozenset(pair) for pair in old.pairs_by_name.values()}
+    after = {frozenset(pair) for pair in new.pairs_by_name.values()}
+    for name, (first, second) in new.pairs_by_name.items():
+        if {first, second} not in before:
+            yield Change(name, f"new: {first} and {second} are also counted in pairs", True)
+    for name, (first, second) in old.pairs_by_name.items():
+        if {first, second} not in after:
+            yield Change(name, f"{first} and {second} are no longer counted in pairs", False)
+
+
 def _changes_of_metric(old: Metric, new: Metric) -> Iterator[Change]:
     name = new.name
     if old.metric_hash != new.metric_hash:
         # Even if it asks less: earlier answers stay known, and the new definition is answered on top of them.
         yield Change(name, f"asked anew and differently, on top of earlier answers: {_what_differs(old, new)}", True)
+    else:
+        yield from _changes_of_names(old, new)
     if old.max_values != new.max_values and old.hold is new.hold is None:
         more = new.max_values > old.max_values
         yield Change(name, f"at most {_answers(new)} in a lifetime, before {old.max_values}", more)
@@ -96,10 +114,22 @@ def _changes_of_metric(old: Metric, new: Metric) -> Iterator[Change]:
         yield Change(name, f"asked by {new.owner}, before by {old.owner}", True)
 
 
+def _changes_of_names(old: Metric, new: Metric) -> Iterator[Change]:
+    """Of spare places, which a hash does not tell apart: who agreed to a list has not agreed to a name that is new."""
+    before, after = old.shape.later_names, new.shape.later_names
+    for place, (was, now) in enumerate(zip(before, after, strict=False), 1):
+        if was != now:
+            yield Change(new.name, f"spare place {place} means {now}, before {was}: counts of both add up", True)
+    for now in after[len(before) :]:
+        yield Change(new.name, f"a spare place now means {now}; earlier answers, budget and counts go on", True)
+    for was in before[len(after) :]:
+        yield Change(new.name, f"{was} is no longer an answer, and its place is spare", False)
+
+
 def _what_differs(old: Metric, new: Metric) -> str:
     before, after = old.to_json(), new.to_json()
     parts = [(key, after[key], before[key]) for key in ("kind", "every")]
-    parts.append(("accumulate", new.accumulate, old.accumulate))
+    parts += [("accumulate", new.accumulate, old.accumulate), ("sample", str(new.sample), str(old.sample))]
     if old.kind == new.kind:
         was, now = old.shape.plain_fields(), new.shape.plain_fields()
         parts += [(key, now.get(key), was.get(key)) for key in (*now, *(key for key in was if key not in now))]
@@ -119,7 +149,7 @@ def _value(value: Any) -> str:
         case None:
             return "not given"
         case list():
-            return ", ".join(map(str, value)) if len(value) <= 12 else f"a list of {len(value)}"
+            return ", ".join(map(str, value)) or "none" if len(value) <= 12 else f"a list of {len(value)}"
         case bool():
             return "yes" if value else "no"
         case _:

@@ -1,4 +1,4 @@
-"""The commands that need nothing but the protocol: label, check, verify, diff, export, merge."""
+"""The commands that need nothing but the protocol: label, check, verify, diff, compile, export, merge."""
 
 from __future__ import annotations
 
@@ -11,16 +11,28 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import Any, TypeVar
 
 from hubbub.protocol.changes import changes
 from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.label import WIDTH, facts, in_fours, short, words
 from hubbub.protocol.lint import warnings
+from hubbub.protocol.pair import PairTally
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import in_words
 from hubbub.protocol.tally import Tally, by_segment, merge
-from hubbub.protocol.tally_files import Answer, Wanted, Withheld, fetch_answer, read_tally, write_tallies, write_tally
+from hubbub.protocol.tally_files import (
+    Answer,
+    Wanted,
+    Withheld,
+    fetch_answer,
+    fetch_pair_answer,
+    read_any_tally,
+    write_tallies,
+    write_tally,
+)
+
+T = TypeVar("T", Tally, PairTally)
 
 
 def add_label(parser: ArgumentParser) -> None:
@@ -193,6 +205,39 @@ def run_diff(arguments: Namespace) -> int:
     return int(bool(more))
 
 
+def add_compile(parser: ArgumentParser) -> None:
+    parser.epilog = (
+        "exit status: 0 written, or the same; 1 with --check the file is another; 2 the registry is wrong, or cannot\n"
+        "be compiled\n\n"
+        "example:\n  hubbub compile metrics.toml --out metrics.json"
+    )
+    parser.add_argument("metrics", metavar="METRICS.TOML", help="the registry an app ships")
+    parser.add_argument(
+        "--out", metavar="FILE", required=True, help="where the compiled registry goes, such as metrics.json"
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; say whether FILE is what would be written")
+
+
+def run_compile(arguments: Namespace) -> int:
+    from hubbub.protocol.compiled import compiled_text
+
+    registry, out = Registry.load(arguments.metrics), Path(arguments.out)
+    if out.exists() and out.samefile(arguments.metrics):
+        raise Invalid([f"--out must be another file than the registry, got {arguments.out}"])
+    try:
+        text = compiled_text(registry)
+    except Invalid as error:
+        raise Invalid(f"{arguments.metrics}: {problem}" for problem in error.problems) from None
+    if arguments.check:
+        same = out.exists() and out.read_bytes() == text.encode("ascii")
+        said = "the same" if same else f"not what {arguments.metrics} compiles to"
+        print(f"{out}: {said}, {in_fours(registry.fingerprint)}")
+        return int(not same)
+    out.write_text(text, encoding="ascii", newline="\n")
+    print(f"{out}: {plural(len(registry), 'metric')}, {in_fours(registry.fingerprint)}")
+    return 0
+
+
 def add_export(parser: ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n  hubbub export --url https://telemetry.example.org --token T --out tallies\n"
@@ -217,16 +262,20 @@ def add_export(parser: ArgumentParser) -> None:
 def run_export(arguments: Namespace) -> int:
     wanted = Wanted(arguments.metric, arguments.start, arguments.end)
     if arguments.data or arguments.store:
-        found, withheld = _in_store(arguments.data, arguments.store, wanted)
+        answer = _in_store(arguments.data, arguments.store, wanted)
     else:
         token = arguments.token or os.environ.get("HUBBUB_TOKEN")
         if not token:
             raise Invalid(["token must be given with --url: --token T or HUBBUB_TOKEN"])
-        found, withheld = fetch_answer(arguments.url, token, wanted, arguments.trust)
-    if arguments.by and found:
-        found = [tally for some in by_segment(found, arguments.by).values() for tally in some]
+        answer = fetch_answer(arguments.url, token, wanted, arguments.trust)
+        pairs = fetch_pair_answer(arguments.url, token, wanted, arguments.trust)
+        answer = Answer(answer.tallies, [*answer.withheld, *pairs.withheld], pairs.pairs)
+    found: list[Tally | PairTally] = [
+        *_told_apart(answer.tallies, arguments.by),
+        *_told_apart(answer.pairs, arguments.by),
+    ]
     paths = write_tallies(found, arguments.out)
-    for line in _withheld(withheld):
+    for line in _withheld(answer.withheld):
         print(line, file=sys.stderr)
     if arguments.json:
         rows = [
@@ -235,7 +284,7 @@ def run_export(arguments: Namespace) -> int:
                 "metric": t.metric.name,
                 "segment": dict(t.metric.segment),
                 "epochs": len(t.epochs),
-                "num_reports": t.num_reports,
+                "num_reports" if isinstance(t, Tally) else "num_batches": _size(t),
             }
             for path, t in zip(paths, found, strict=True)
         ]
@@ -243,9 +292,19 @@ def run_export(arguments: Namespace) -> int:
         return 0
     for path, tally in zip(paths, found, strict=True):
         print(f"{path}: {_contents(tally)}")
-    if not found and not withheld:
+    if not found and not answer.withheld:
         print("nothing has been counted for that", file=sys.stderr)
     return 0
+
+
+def _told_apart(tallies: list[T], key: str | None) -> list[T]:
+    if not key or not tallies:
+        return tallies
+    return [tally for some in by_segment(tallies, key).values() for tally in some]
+
+
+def _size(tally: Tally | PairTally) -> int:
+    return tally.num_reports if isinstance(tally, Tally) else tally.num_batches
 
 
 def _withheld(items: list[Withheld]) -> list[str]:
@@ -278,12 +337,16 @@ def _in_store(data: str | None, address: str | None, wanted: Wanted) -> Answer:
 
 def add_merge(parser: ArgumentParser) -> None:
     parser.epilog = "example:\n  hubbub merge eu/homepage.json us/homepage.json --out homepage.json"
-    parser.add_argument("tallies", metavar="TALLY", nargs="+", help="tally files of one metric")
+    parser.add_argument("tallies", metavar="TALLY", nargs="+", help="tally files of one metric, or of one pair")
     parser.add_argument("--out", metavar="FILE", required=True, help="where the sum is written")
 
 
 def run_merge(arguments: Namespace) -> int:
-    merged = merge(read_tally(Path(path)) for path in arguments.tallies)
+    read = [read_any_tally(Path(path)) for path in arguments.tallies]
+    merged: dict[str, Tally | PairTally] = {
+        **merge(tally for tally in read if isinstance(tally, Tally)),
+        **merge(tally for tally in read if isinstance(tally, PairTally)),
+    }
     if len(merged) > 1:
         names = ", ".join(f"{tally.metric.name} {tally.metric.metric_hash}" for tally in merged.values())
         raise Invalid([f"tallies must be of one definition to be merged, got {names}"])
@@ -293,6 +356,7 @@ def run_merge(arguments: Namespace) -> int:
     return 0
 
 
-def _contents(tally: Tally) -> str:
+def _contents(tally: Tally | PairTally) -> str:
     what = ", ".join(filter(None, (tally.metric.name, in_words(tally.metric.segment))))
-    return f"{what}, {plural(len(tally.epochs), 'epoch')}, {plural(tally.num_reports, 'report')}"
+    counted = plural(_size(tally), "report" if isinstance(tally, Tally) else "message")
+    return f"{what}, {plural(len(tally.epochs), 'epoch')}, {counted}"

@@ -7,7 +7,6 @@ number drawn once per install and metric that decides which way values between t
 from __future__ import annotations
 
 from decimal import Decimal
-from enum import Enum
 from fractions import Fraction
 from typing import Any, Final
 
@@ -18,11 +17,16 @@ DITHER_BITS = 64
 _FAR = 2 * DIGITS
 
 
-class _Absent(Enum):
-    ABSENT = "absent"
+class _Absent:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+    __reduce__ = __repr__  # copied, or sent to another process, it is still the one there is
 
 
-ABSENT: Final = _Absent.ABSENT
+ABSENT: Final = _Absent()
 """The value of an epoch in which nothing was recorded."""
 
 

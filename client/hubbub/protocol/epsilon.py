@@ -10,10 +10,13 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import log
+from math import ceil, exp, log
 
 SMALLEST = Fraction(1, 100)
 LARGEST = Fraction(16)
+MICRO = 1_000_000
+"""An install keeps its accounts in millionths of epsilon, as whole numbers."""
+
 _DIGITS = 60
 
 
@@ -28,6 +31,7 @@ def exp_below(epsilon: Fraction) -> Fraction:
     return Fraction(power.next_minus(context))
 
 
+@lru_cache(maxsize=1024)  # a thousand metrics share few channels, and pages ask for their epsilons at every view
 def log_above(odds: Fraction, decimals: int = 6) -> Fraction:
     """The smallest number with so many decimals whose exponential is sure to reach `odds`: never an understatement."""
     context = Context(prec=_DIGITS, rounding=ROUND_CEILING)
@@ -49,3 +53,15 @@ def show(epsilon: Fraction, decimals: int = 2) -> str:
     scaled = -(-epsilon * 10**decimals // 1)
     text = f"{scaled // 10**decimals}.{scaled % 10**decimals:0{decimals}d}"
     return text.rstrip("0").rstrip(".")
+
+
+def certainty(epsilon: Fraction | None) -> str:
+    """How sure one can become from even odds, e**epsilon / (1 + e**epsilon): rounded up, but never to certainty.
+    Beyond 99.999 % the digits say nothing to anybody."""
+    if epsilon is None or epsilon > 11:
+        return "practically 100 %"
+    sure = 100 / (1 + exp(-float(epsilon)))
+    decimals = 1
+    while ceil(sure * 10**decimals) >= 100 * 10**decimals:
+        decimals += 1
+    return f"{ceil(sure * 10**decimals) / 10**decimals:.{decimals}f} %"

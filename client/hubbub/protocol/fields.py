@@ -123,6 +123,15 @@ def _read_item(read: Reader, place: int, item: Any) -> Any:
         raise ValueError(f"item {place} {error}") from None
 
 
+def number_or_apart(raw: Any) -> Fraction | str:
+    """An exact number, or the word `apart`."""
+    if isinstance(raw, str) and not re.fullmatch(_FRACTION, raw):
+        if raw == "apart":
+            return raw
+        raise ValueError(f'must be a number, a fraction such as "1/3", or "apart", got {brief(raw)}')
+    return number(raw)
+
+
 def optional(read: Reader) -> Reader:
     return lambda raw: None if raw is None else read(raw)
 
@@ -133,6 +142,7 @@ READERS: dict[str, Reader] = {
     "Cadence": text,
     "date": day,
     "Fraction": number,
+    "Fraction | Apart": number_or_apart,
     "int": whole_number,
     "int | None": optional(whole_number),
     "str": text,

@@ -167,6 +167,16 @@ def history_of_bits(epsilon: Fraction, hold: int, answers: int, share: Fraction)
     return History(hold=hold, answers=answers, **found)
 
 
+def category_history(epsilon: Fraction, hold: int, answers: int, categories: int) -> History:
+    """The best of both for one of so many categories, where all are as common."""
+    share = Fraction(1, categories)
+    found = (
+        history_of_categories(epsilon, hold, answers, categories),
+        history_of_bits(epsilon, hold, answers, share),
+    )
+    return min(found, key=lambda history: variance(history, share))
+
+
 def _best(chances: Iterable[Fraction], epsilon: Fraction, flags: int, share: Fraction, d: int | None) -> dict[str, Any]:
     """The chance, threshold and `above` with the least variance of this share; of equal ones the first chance, and the
     lowest threshold.

@@ -5,12 +5,20 @@ Every number is derived from the exact channels and rounded up. No epsilon is sh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
-from math import ceil, exp, log2
+from math import ceil, log2
 from textwrap import wrap
 from typing import Any
 
-from hubbub.protocol.epsilon import show
+from hubbub.protocol.asked_parts import of_whom, room, says_sampled
+from hubbub.protocol.cross_words import (
+    facts_with_crosses,
+    in_all_with_crosses,
+    keeps_for_crosses,
+    one_more_with_crosses,
+)
+from hubbub.protocol.epsilon import certainty, show
 from hubbub.protocol.linking import CROWD, found_again, num_groups
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
@@ -34,7 +42,8 @@ def facts(registry: Registry) -> dict[str, Any]:
         "groups": registry.num_groups,
         "identifying_bits": show_bits(registry.num_groups),
         "found_again_among_1000": round(found_again_in(registry), 2),
-        "metrics": {metric.name: _metric_facts(metric) for metric in registry},
+        "metrics": {m.name: {**_metric_facts(m, registry), **facts_with_crosses(m, registry)} for m in registry},
+        "together": registry.pairs_by_name,
     }
 
 
@@ -54,12 +63,18 @@ def _widest(metric: Definition) -> int:
     return max(metric.shape.width(cohort) for cohort in range(metric.shape.num_cohorts))
 
 
-def _metric_facts(metric: Metric) -> dict[str, Any]:
+def _discoverable(metric: Metric, registry: Registry) -> str:
+    return metric.shape.discoverable(metric.noise, registry.expected_installs, metric.expires)
+
+
+def _metric_facts(metric: Metric, registry: Registry) -> dict[str, Any]:
     return {
         "kind": metric.kind,
         "answers": list(metric.shape.answers),
-        **({"discoverable": metric.shape.discoverable(metric.noise)} if metric.shape.discovers else {}),
+        **({"spare_places": metric.shape.spare} if metric.shape.spare else {}),
+        **({"discoverable": _discoverable(metric, registry)} if metric.shape.discovers else {}),
         "every": metric.every,
+        **({"sample": str(metric.sample)} if metric.sample < 1 else {}),
         "accumulate": metric.accumulate,
         "why": metric.why,
         "owner": metric.owner,
@@ -85,7 +100,7 @@ def words(registry: Registry, before: Fraction = Fraction(0)) -> str:
     lines = [f"Privacy label of {registry.app}", "", *_paragraph(_WHAT_THIS_IS), "", *_paragraph(_how_to_read())]
     lines += ["", *_paragraph(_to_whom(registry)), "", "WHAT IS ASKED"]
     for metric in registry:
-        lines += ["", *_metric_words(metric)]
+        lines += ["", *_metric_words(metric, registry)]
     lines += ["", "HOW MUCH IT ALL TELLS", ""]
     for sentence in _bounds(registry, before):
         lines += _paragraph(sentence, bullet="* ")
@@ -98,7 +113,7 @@ def words(registry: Registry, before: Fraction = Fraction(0)) -> str:
 def short(registry: Registry) -> str:
     """A text to ask for consent with, in a few lines: what, to whom, how sure anybody can get, how to take it back."""
     names = ", ".join(metric.name.replace("_", " ") for metric in registry)
-    most = max(registry, key=lambda metric: metric.epsilon_same_answer)
+    most = max(registry, key=registry.epsilon_same_answer)
     all_messages, of_what = "All messages about one answer", "it"
     if most.hold is not None:
         all_messages, of_what = "All messages together, whatever you change and when,", "your answers"
@@ -107,7 +122,7 @@ def short(registry: Registry) -> str:
         f"{registry.app} would like to send statistics to {registry.recipient}: {names}.",
         "Random noise is added on this device, so that no message shows your real answer; only totals over many people "
         f"can be read.{plain} {all_messages} can make somebody up to "
-        f"{certainty(most.epsilon_same_answer)} sure of {of_what} ({most.name.replace('_', ' ')}).",
+        f"{certainty(registry.epsilon_same_answer(most))} sure of {of_what} ({most.name.replace('_', ' ')}).",
         f"You can look, or change your mind, at any time: hubbub preview, off or forget --app {registry.app}. More: "
         f"{registry.recipient.url}/privacy",
     )
@@ -115,9 +130,9 @@ def short(registry: Registry) -> str:
 
 
 _WHAT_THIS_IS = (
-    "This app counts how it is used without learning what you do. Before anything leaves your device, your answer is "
-    "mixed with chance, so that no message proves anything: whatever it says, you may have answered otherwise. Only "
-    "over many people does chance cancel out, and the counts become visible."
+    "This app counts how it is used without learning what you do. Random noise is added on your device, so no message "
+    "shows your real answer: whatever it says, you may have answered otherwise. Only over many people does the noise "
+    "cancel out, and the counts become visible."
 )
 
 
@@ -125,8 +140,8 @@ def _how_to_read() -> str:
     one, two, five = (certainty(Fraction(epsilon)) for epsilon in (1, 2, 5))
     return (
         f'How to read "{one} sure": if someone thinks two answers equally likely, 50 % each, then the messages can '
-        "make them at most so sure which of the two is yours. Epsilon is the experts' number for the same: 0 tells "
-        f"nothing, 1 is {one} sure, 2 is {two}, 5 is {five}. Epsilons of several messages add up."
+        "raise their confidence in one of the two to at most this. Epsilon is the experts' number for the same: 0 "
+        f"tells nothing, 1 is {one} sure, 2 is {two}, 5 is {five}. Epsilons of several messages add up."
     )
 
 
@@ -142,27 +157,35 @@ def in_fours(fingerprint: str) -> str:
     return " ".join(fingerprint[i : i + 4] for i in range(0, len(fingerprint), 4))
 
 
-def _metric_words(metric: Metric) -> list[str]:
-    answers = metric.shape.answers
+def _metric_words(metric: Metric, registry: Registry) -> list[str]:
+    answers, meanwhile = metric.shape.answers_in_words(), _meanwhile(metric, registry)
     return [
         f"  {metric.name}: {metric.shape.question()}, {how_often(metric)}",
-        *(_row("answers", ", ".join(answers) + ".") if answers else ()),
-        *(_row("found", found) if (found := metric.shape.discoverable(metric.noise)) else ()),
+        *(_row("answers", f"{answers}.") if answers else ()),
+        *(_row("room", room(metric.shape.spare)) if metric.shape.spare else ()),
+        *(_row("found", found) if (found := _discoverable(metric, registry)) else ()),
         *_row("why", metric.why.rstrip(".") + "."),
         *_row("who", f"{metric.owner}, until {metric.expires}."),
-        *(_row("meanwhile", _meanwhile(metric)) if metric.accumulate != "first" else ()),
+        *(_row("of whom", of_whom(metric)) if metric.sample < 1 else ()),
+        *(_row("meanwhile", meanwhile) if meanwhile else ()),
         *_row("sent", _sent(metric)),
         *_row("tells", _tells(metric)),
         *(_row("but", _BUT) if metric.hold is not None and metric.max_values > 1 else ()),
         *_row("for life", _for_life(metric)),
-        *(_row("a change", _change(metric)) if not metric.whole_history else ()),
+        *(_row("together", with_crosses) if (with_crosses := in_all_with_crosses(metric, registry)) else ()),
+        *(_row("a change", _change(metric, registry)) if not metric.whole_history else ()),
         *_row("kept", f"{'Every single message' if metric.keep_reports else 'Only counts'}, for {span(metric)}."),
+        *(_row("in pairs", _in_pairs(others)) if (others := registry.counted_with(metric.name)) else ()),
     ]
+
+
+def _in_pairs(others: list[str]) -> str:
+    return f"Also counts of pairs: how often which answers come together with those to {', '.join(others)}."
 
 
 def how_often(metric: Definition) -> str:
     """How often it is asked, in words."""
-    history = metric.noise.history
+    history = metric.turns
     if history is None:
         return PER[metric.every]
     times = "once" if history.answers == 1 else f"{_in_letters(history.answers)} times"
@@ -202,8 +225,11 @@ _ACCUMULATED = {
 }
 
 
-def _meanwhile(metric: Metric) -> str:
+def _meanwhile(metric: Metric, registry: Registry) -> str:
+    """What the device keeps in plain until the epoch is over; nothing of most metrics."""
     period = PERIOD[metric.every]
+    if metric.accumulate == "first":
+        return keeps_for_crosses(metric, registry, period)
     what = metric.shape.gathered_in_words or _ACCUMULATED[metric.accumulate]
     return (
         f"The answer is {what} in a {period}. Your device keeps it as it is, without noise, "
@@ -230,12 +256,12 @@ def _tells(metric: Definition) -> str:
 _BUT = "There is no smaller promise for a single answer if all the others are known."
 
 
-def _change(metric: Metric) -> str:
+def _change(metric: Metric, registry: Registry) -> str:
     part = (
         "Your device answers one randomly chosen part of this question; an observer can notice when that part of your "
         "answer changes. "
     )
-    more = metric.epsilon_one_more
+    more = one_more_with_crosses(metric, registry)
     return (part if metric.shape.asks_part else "") + (
         f"After a year of messages, one more can make an observer up to {certainty(more)} sure that your answer has "
         "just changed."
@@ -300,6 +326,8 @@ def _bounds(registry: Registry, before: Fraction) -> list[str]:
             f"{certainty(registry.epsilon_one_epoch(every))} sure which of two sets of answers is yours (epsilon "
             f"{show(registry.epsilon_one_epoch(every))})."
         )
+    if registry.together:
+        sentences.append(_says_pairs(registry.pairs_by_name.values()))
     total, limit = registry.epsilon_lifetime, registry.lifetime_epsilon
     everything = min(total + before, max(limit, before))
     return [
@@ -319,6 +347,14 @@ def _bounds(registry: Registry, before: Fraction) -> list[str]:
     ]
 
 
+def _says_pairs(pairs: Iterable[list[str]]) -> str:
+    each = "; ".join(" with ".join(pair) for pair in pairs)
+    return (
+        f"Also counts of pairs are made ({each}): for each message, which answers came together. Nothing more is sent "
+        "for that, and what one message tells is what is said above."
+    )
+
+
 def _unprotected(registry: Registry) -> list[str]:
     sentences = list(_ALWAYS_SEEN)
     groups = num_groups(registry.cohorts)
@@ -328,6 +364,9 @@ def _unprotected(registry: Registry) -> list[str]:
         sentences.append(_says_group(groups))
     if registry.segments and groups > 1:
         sentences.append(f"Both together make {registry.num_groups:,} groups ({show_bits(registry.num_groups)} bits).")
+    sampled = [metric for metric in registry if metric.sample < 1]
+    if sampled:
+        sentences.append(says_sampled(sampled, show_bits(registry.num_samples)))
     alike = [metric.name for metric in registry if resembles_itself(metric)]
     if alike:
         sentences.append(_says_resemblance(alike, found_again_in(registry)))
@@ -390,18 +429,6 @@ def _says_age(names: list[str]) -> str:
         f"How long the app has been on a device can become visible: some questions fall silent after their last answer "
         f"({', '.join(names)})."
     )
-
-
-def certainty(epsilon: Fraction | None) -> str:
-    """How sure one can become from even odds, e**epsilon / (1 + e**epsilon): rounded up, but never to certainty.
-    Beyond 99.999 % the digits say nothing to anybody."""
-    if epsilon is None or epsilon > 11:
-        return "practically 100 %"
-    sure = 100 / (1 + exp(-float(epsilon)))
-    decimals = 1
-    while ceil(sure * 10**decimals) >= 100 * 10**decimals:
-        decimals += 1
-    return f"{ceil(sure * 10**decimals) / 10**decimals:.{decimals}f} %"
 
 
 def _of_100(probability: Fraction) -> str:

@@ -6,7 +6,9 @@ None of it is about answers. Figures are for people: they describe, and decide n
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import erfc, exp, log, pi, sqrt
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil, erfc, exp, log, pi, sqrt
 
 from hubbub.protocol.metric import Definition
 
@@ -21,6 +23,16 @@ def num_groups(cohorts: Iterable[int]) -> int:
     neighbouring cuts k/n. In lowest terms the cuts with denominator d are as many as Euler's phi(d), and d divides n.
     """
     return sum(_phi(d) for d in {d for n in set(cohorts) | {1} for d in _divisors(n)})
+
+
+def num_samples(samples: Iterable[Fraction]) -> int:
+    """As how many groups installs count that show in which of these shares of all they were drawn.
+
+    Shares are pieces of one line from its beginning, and the groups lie between neighbouring ends. They are of unequal
+    size, and whoever is in a small one is told apart better than by their number: each counts as small as the smallest.
+    """
+    ends = sorted({Fraction(0), Fraction(1), *samples})
+    return ceil(1 / min(end - before for before, end in pairwise(ends)))
 
 
 def at_most(bits: int, cohorts: Iterable[int], segments: int = 1) -> bool:

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from datetime import date
 from fractions import Fraction
 
-from hubbub.protocol.epsilon import show
+from hubbub.protocol.epsilon import certainty, show
 from hubbub.protocol.history import History
-from hubbub.protocol.label import certainty
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 
@@ -24,7 +23,8 @@ NEARLY_ALWAYS = Fraction(19, 20)
 
 def warnings(registry: Registry, today: date) -> tuple[str, ...]:
     """Every doubt about this registry, each with the key, its value and what it means for a person."""
-    return (*_of_all(registry), *(f"[metrics.{m.name}] {doubt}" for m in registry for doubt in _of_metric(m, today)))
+    doubts = ((m.name, doubt) for m in registry for doubt in (*_of_metric(m, today), *_of_crosses(m, registry)))
+    return (*_of_all(registry), *(f"[metrics.{name}] {doubt}" for name, doubt in doubts))
 
 
 def _of_all(registry: Registry) -> Iterator[str]:
@@ -44,7 +44,7 @@ def _of_all(registry: Registry) -> Iterator[str]:
 
 
 def _of_metric(metric: Metric, today: date) -> Iterator[str]:
-    permanent, history = metric.epsilon_permanent, metric.noise.history
+    permanent, history = metric.epsilon_permanent, metric.turns
     if history is not None:
         yield from _of_history(history, permanent)
     elif _reaches(permanent, MUCH_OF_AN_ANSWER):
@@ -55,15 +55,45 @@ def _of_metric(metric: Metric, today: date) -> Iterator[str]:
     most = metric.shape.most_slots
     if metric.shape.only_categories and metric.every != "once" and history is None and metric.max_values < most:
         yield (
-            f"max_values is {metric.max_values} and points {most}: a number that moves over more of them repeats older "
-            "answers, which no interval knows of"
+            f"max_values is {metric.max_values} and {metric.shape.slots_in_words}: a number that moves over more of "
+            "them repeats older answers, which no interval knows of"
         )
+    yield from slots_of_silence(metric)
     if metric.keep_reports:
         yield "keep_reports is true: the collector keeps every single message, not only counts"
     if metric.expires <= today:
         yield f"expires is {metric.expires}, which is past: nothing is asked any more"
     elif (metric.expires - today).days > LONG:
         yield f"expires is {metric.expires}, more than five years away: a purpose should be looked at again before that"
+
+
+def _of_crosses(metric: Metric, registry: Registry) -> Iterator[str]:
+    own, everything = metric.epsilon_same_answer, registry.epsilon_same_answer(metric)
+    if _reaches(everything, MUCH_OF_AN_ANSWER) and not _reaches(own, MUCH_OF_AN_ANSWER):
+        names = " and ".join(cross.name for cross in registry.crosses[metric.name])
+        yield (
+            f"its answer is also in {names}, which makes epsilon {show(everything)} in all: messages about one answer "
+            f"make an observer up to {certainty(everything)} sure of it, which is hardly noise"
+        )
+
+
+def slots_of_silence(metric: Metric) -> Iterator[str]:
+    """Where `max_values` forgets that an epoch without a record is an answer, too."""
+    kept_in_slots = metric.every != "once" and metric.noise.history is None
+    if not kept_in_slots or not metric.shape.silence_is_an_answer:
+        return
+    trap, instead = f"a {metric.every} without a record is an answer, too, and takes", metric.max_values + 1
+    if metric.max_values == 1:
+        yield (
+            f"max_values is 1 and {trap} it: whoever records nothing in the first {metric.every} says nothing for "
+            f"ever; max_values = {instead} has room for both"
+        )
+    elif metric.max_values == metric.shape.most_slots - 1:
+        yield (
+            f"max_values is {metric.max_values}, as many as there are choices, and {trap} one of them: somebody who "
+            f"gives all of them and skips a {metric.every} repeats an older answer; name one of the choices as absent, "
+            f"or set max_values = {instead}"
+        )
 
 
 def _of_history(history: History, epsilon: Fraction) -> Iterator[str]:

@@ -19,7 +19,7 @@ from hubbub.protocol.cadence import CADENCES, Cadence
 from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise, SubsetChannel
 from hubbub.protocol.encoding import WrongValue, exact_number
 from hubbub.protocol.epsilon import log_above, surely_above
-from hubbub.protocol.fields import number, read_fields, readers_of, text, whole_number
+from hubbub.protocol.fields import list_of, number, read_fields, readers_of, text, whole_number
 from hubbub.protocol.history import History
 from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.kinds import KINDS, shape_class
@@ -30,6 +30,7 @@ from hubbub.protocol.value import Value
 
 _DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}
 SHORT_HASH_BYTES = 8
+_SMALLEST_SAMPLE = Fraction(1, 1_000_000)
 
 
 class Definition(Value, kw_only=True):
@@ -41,6 +42,7 @@ class Definition(Value, kw_only=True):
     noise: Noise  # the two channels that an answer crosses, with exact probabilities
     accumulate: Accumulation = "first"  # what counts of several records of one epoch
     segment: Segment = ()  # the part of all installs it is counted for, such as one release; empty: undivided
+    sample: Fraction = Fraction(1)  # the share of installs that are asked at all, drawn once by each of them
 
     def _broken_rules(self) -> Iterator[str]:
         if not is_metric(self.name):
@@ -49,13 +51,16 @@ class Definition(Value, kw_only=True):
             yield f"every must be one of {', '.join(CADENCES)}, got {self.every!r}"
         yield from self._broken_accumulation()
         yield from broken_segment(self.segment)
+        if not _SMALLEST_SAMPLE <= self.sample <= 1:
+            yield f"sample must be at least {_SMALLEST_SAMPLE} and at most 1, got {say(self.sample)}"
         yield from self._broken_history()
         if isinstance(self.noise.permanent, KaryChannel) and self.shape.categories != self.noise.permanent.categories:
             yield f"a k-ary channel of {self.noise.permanent.categories} needs a choice of as many categories"
         if self.shape.only_categories and not isinstance(self.noise.permanent, KaryChannel):
             yield (
-                f"a {self.kind} of {self.shape.categories} points is sent as one of them: its noise must be given by "
-                "epsilon_one_report and epsilon_permanent, or points must be 2"
+                f"a {self.kind} with {self.shape.slots_in_words} is sent as one of {self.shape.categories} categories: "
+                "its noise must be given by epsilon_one_report and epsilon_permanent, or points must be 2 and absent a "
+                "number"
             )
         if isinstance(self.noise.permanent, SubsetChannel):
             if self.shape.categories != self.noise.permanent.categories:
@@ -68,7 +73,7 @@ class Definition(Value, kw_only=True):
         history, shape = self.noise.history, self.shape
         if history is None:
             return
-        if self.every == "once":
+        if self.every == "once" and not (shape.kept_by_bit and history.hold == history.answers == 1):
             yield f'hold must be left out where every = "once", got {history.hold}'
         if shape.num_hashes > 1:
             yield f"num_hashes must be 1 where hold is set: a flag is seen as one bit, got {shape.num_hashes}"
@@ -90,6 +95,8 @@ class Definition(Value, kw_only=True):
                     'the limits must hold 0 where accumulate = "sum", because that is the sum of an epoch in which '
                     f"nothing was added, got {say(low)} to {say(high)}"
                 )
+            if self.shape.asks_absence:
+                yield 'absent must be a number where accumulate = "sum": an epoch in which nothing was added answers 0'
 
     @property
     def kind(self) -> str:
@@ -131,7 +138,13 @@ class Definition(Value, kw_only=True):
     @property
     def hold(self) -> int | None:
         """In one out of how many epochs it is asked; None: in every one, and the noise of an answer is kept."""
-        return None if self.noise.history is None else self.noise.history.hold
+        return None if self.turns is None else self.turns.hold
+
+    @property
+    def turns(self) -> History | None:
+        """The history of a metric with `hold`. (A set that is asked once may have one, too: of a single answer, whose
+        items are drawn together.)"""
+        return None if self.every == "once" else self.noise.history
 
     @property
     def weight(self) -> int | None:
@@ -145,7 +158,7 @@ class Definition(Value, kw_only=True):
 
     def check(self, value: Any) -> None:
         """Raises `WrongValue` for what cannot be recorded."""
-        self.shape.encode(value, 0)
+        self.shape.check_recorded(value)
         if self.accumulate == "sum" and exact_number(value) < 0:
             raise WrongValue('must be at least 0 where accumulate = "sum", got a negative number')
 
@@ -190,9 +203,25 @@ class Definition(Value, kw_only=True):
             "every": self.every,
             **({} if self.accumulate == "first" else {"accumulate": self.accumulate}),
             **({"segment": dict(self.segment)} if self.segment else {}),
+            **({} if self.sample == 1 else {"sample": str(self.sample)}),
             "shape": self.shape.to_json(),
             **_noise_to_json(self.noise),
         }
+
+    def described(self) -> dict[str, Any]:
+        """The same with what is no part of the hash and yet needed to read counts: the names that spare places of its
+        list were given since."""
+        names = self.shape.later_names
+        return {**self.to_json(), **({"named": list(names)} if names else {})}
+
+    def with_names_of(self, other: Definition) -> Self:
+        """The same, with the names that either of two with one hash knows. Raises `Invalid` if they disagree."""
+        ours, theirs = self.shape.later_names, other.shape.later_names
+        if ours[: len(theirs)] == theirs:
+            return self
+        if theirs[: len(ours)] == ours:
+            return self.replace(shape=other.shape)
+        raise Invalid([f"named of {self.name} must begin alike in both, got {_list(ours)} and {_list(theirs)}"])
 
     @classmethod
     def from_json(cls, data: Any) -> Definition:
@@ -200,16 +229,25 @@ class Definition(Value, kw_only=True):
         problems: list[str] = []
         table = data if isinstance(data, dict) else {}
         stages = _HISTORY if "history" in table else _STAGES
-        known = {**_DEFINITION, **stages, "accumulate": text, "segment": _segment}
+        known = {
+            **_DEFINITION,
+            **stages,
+            "accumulate": text,
+            "segment": _segment,
+            "named": list_of(text),
+            "sample": number,
+        }
         top = read_fields(table, known, {**_DEFINITION, **stages}, problems)
         require(problems)
         if top["kind"] not in KINDS:
             raise Invalid([f"kind must be one of {', '.join(KINDS)}, got {top['kind']!r}"])
         cls_of_shape = shape_class(top["kind"], top["shape"])
-        shape = read_fields(top["shape"], *readers_of(cls_of_shape), problems)
+        shape = read_fields(top["shape"], *cls_of_shape.readers(), problems)
+        if "named" in top and "named" not in cls_of_shape.fields:
+            problems.append(f"named is for lists with a reserve, got it for a {top['kind']}")
         channels = [_channel_from_json(top[stage], problems) for stage in _STAGES if stage in top]
         require(problems)
-        asked = cls_of_shape(**shape)
+        asked = cls_of_shape(**shape, **({"named": top["named"]} if "named" in top else {}))
         definition = Definition(
             name=top["name"],
             every=top["every"],
@@ -217,10 +255,15 @@ class Definition(Value, kw_only=True):
             noise=Noise(*channels) if channels else asked.history_noise(_history_from_json(top["history"], asked)),
             accumulate=top.get("accumulate", "first"),
             segment=top.get("segment", ()),
+            sample=top.get("sample", Fraction(1)),
         )
-        if definition.to_json() != data:
+        if definition.described() != data:
             raise Invalid([f"the definition of {definition.name} is not in its canonical form"])
         return definition
+
+
+MOST_GRACE = 60
+"""Epochs for which late reports are counted, at most."""
 
 
 class Metric(Definition, kw_only=True):
@@ -242,8 +285,8 @@ class Metric(Definition, kw_only=True):
         yield from self._broken_rules_of_slots()
         if not is_retention(self.retention):
             yield f'retention must be a number and one of d, w, m, y, such as "2y", got {self.retention!r}'
-        if not 0 <= self.grace <= 60:
-            yield f"grace must be in [0, 60] epochs, got {self.grace}"
+        if not 0 <= self.grace <= MOST_GRACE:
+            yield f"grace must be in [0, {MOST_GRACE}] epochs, got {self.grace}"
 
     def _broken_rules_of_slots(self) -> Iterator[str]:
         if self.every == "once":
@@ -302,7 +345,7 @@ class Metric(Definition, kw_only=True):
     def terms_to_json(self) -> dict[str, Any]:
         """The definition and the terms, for people and for the collector's public page; not what is hashed."""
         return {
-            **self.to_json(),
+            **self.described(),
             "metric_hash": self.metric_hash,
             "why": self.why,
             "owner": self.owner,
@@ -313,6 +356,10 @@ class Metric(Definition, kw_only=True):
             "retention": self.retention,
             "grace": self.grace,
         }
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names))
 
 
 def _noise_to_json(noise: Noise) -> dict[str, Any]:

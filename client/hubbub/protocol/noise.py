@@ -79,6 +79,17 @@ def rappor_noise(prob_f: Fraction, prob_p: Fraction, prob_q: Fraction) -> Noise:
     )
 
 
+def category_noise(epsilon_one_report: Fraction, epsilon_permanent: Fraction, categories: int, once: bool) -> Noise:
+    """The least noise for one of so many categories, sent as one of them, as bits or, where it is only ever told once,
+    as a subset: one that is shown again would tell installs apart."""
+    subsets = subset_noise(epsilon_one_report, categories) if once else None
+    if subsets is not None:
+        return subsets
+    if prefers_kary(epsilon_one_report, categories):
+        return kary_noise(epsilon_one_report, epsilon_permanent, categories)
+    return many_bit_noise(epsilon_one_report, epsilon_permanent, 1)
+
+
 def prefers_kary(epsilon_one_report: Fraction, categories: int) -> bool:
     """Whether a k-ary wire beats one wire per category: (d - 2 + E)/(E - 1)**2 < 4E/(E - 1)**2."""
     return categories < 3 * exp_below(epsilon_one_report) + 2

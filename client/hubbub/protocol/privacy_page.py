@@ -19,7 +19,7 @@ from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import found_again_in, in_fours, resembles_itself
 from hubbub.protocol.linking import num_groups
-from hubbub.protocol.metric import Metric
+from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
 
 LANGUAGES = ("en", "de", "fr")
@@ -95,7 +95,7 @@ def guesses(epsilon: Any) -> int:
     return 100 if epsilon > 40 else round(100 / (1 + exp(-float(epsilon))))
 
 
-def _title(metric: Metric) -> str:
+def _title(metric: Definition) -> str:
     """`dark_theme` as a person reads it."""
     return metric.name.replace("_", " ").capitalize()
 
@@ -154,7 +154,8 @@ def _question(words: _Words, metric: Metric) -> str:
     said = words("bar_once", all=every) if one == every else words("bar", one=one, all=every)
     return (
         f'<div class="ask"><div><h3>{escape(_title(metric))}</h3><p class="small quiet">{_asked(words, metric)}, '
-        f"{_how_often(words, metric)}. {escape(metric.why.rstrip('.') + _stop(metric.why))}</p></div>"
+        f"{_how_often(words, metric)}{_sampled(words, metric)}. "
+        f"{escape(metric.why.rstrip('.') + _stop(metric.why))}</p></div>"
         f'<div class="small"><svg height="18" role="img" aria-label="{aloud}">'
         f'<line class="rail" x1="0" x2="100%" y1="9" y2="9"/>'
         f'<rect class="soft" x="0" y="6" height="6" width="{_along(every)}%" rx="1"/>'
@@ -170,6 +171,11 @@ def _how_often(words: _Words, metric: Metric) -> str:
     return words(f"turn.{metric.every}", hold=history.hold, answers=history.answers)
 
 
+def _sampled(words: _Words, metric: Metric) -> str:
+    part, of = metric.sample.numerator, metric.sample.denominator
+    return words("sampled", part=f"{part:,}", of=f"{of:,}") if metric.sample < 1 else ""
+
+
 def _stop(why: str) -> str:
     return "" if why.rstrip().endswith(("?", "!")) else "."
 
@@ -182,11 +188,12 @@ def _along(number: int) -> int:
 def _asked(words: _Words, metric: Metric) -> str:
     """What sort of answer it is; a kind that the language does not know is said in English."""
     shape = metric.shape
-    known = words.words["kinds"].get(metric.kind)
+    known = words.words["kinds"].get(shape.form, words.words["kinds"].get(metric.kind))
     if known is None:
         return escape(shape.question())
     asked = max(shape.width(cohort) for cohort in range(shape.num_cohorts))
-    return Template(known).substitute(answers=len(shape.answers), asked=asked)
+    room = words("spare", number=shape.spare) if shape.spare else ""
+    return Template(known).substitute(answers=len(shape.answers), asked=asked) + room
 
 
 def _unprotected(words: _Words, registry: Registry) -> Iterator[str]:
@@ -208,9 +215,17 @@ def _unprotected(words: _Words, registry: Registry) -> Iterator[str]:
         yield words("silent", names=", ".join(silent))
     for metric in registry:
         if metric.shape.discovers:
-            yield words("discovered", name=_title(metric), number=f"{metric.shape.shared_by(metric.noise):,}")
+            installs = registry.expected_installs
+            shared_by = f"{metric.shape.shared_by(metric.noise, installs):,}"
+            yield words(
+                "discovered", name=_title(metric), number=shared_by, among=f"{installs:,}", until=metric.expires
+            )
     yield words("device")
-    plain = [_title(metric) for metric in registry if metric.accumulate != "first"]
+    for name in registry.crosses:
+        crosses = ", ".join(_title(cross) for cross in registry.crosses[name])
+        number = guesses(registry.epsilon_same_answer(registry[name]))
+        yield words("crossed", name=_title(registry[name]), crosses=crosses, number=number)
+    plain = [_title(metric) for metric in registry if metric.accumulate != "first" or metric.name in registry.crosses]
     if plain:
         yield words("plain", names=", ".join(plain))
     yield words("devices")
@@ -227,4 +242,9 @@ def _kept(words: _Words, registry: Registry) -> str:
     kept = [_title(metric) for metric in registry if metric.keep_reports]
     if kept:
         sentences.append(words("messages_kept", names=", ".join(kept)))
+    if registry.together:
+        pairs = [
+            words("two", first=_title(a), second=_title(b)) for a, b in (p.metrics for p in registry.together.values())
+        ]
+        sentences.append(Template(words.words["counted_in_pairs"]).substitute(pairs="; ".join(pairs)))
     return " ".join(sentences)

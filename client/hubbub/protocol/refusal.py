@@ -67,6 +67,27 @@ LATER: frozenset[str] = frozenset(
 """Reasons to keep a batch and try again."""
 
 
+IN_WORDS: dict[str, str] = {
+    "malformed": "the collector could not read it",
+    "version-unsupported": "the collector does not know this version of messages",
+    "id-reused": "the collector has another message with the same id",
+    "epoch-closed": "its day, week or month is no longer counted",
+    "too-large": "it is larger than the collector takes",
+    "media-type-unsupported": "the collector does not take this form of message",
+    "report-impossible": "no install could have made such a report",
+    "epoch-in-future": "by the collector's clock its day, week or month is still to come",
+    "metric-unknown": "the collector does not count this metric",
+    "rate-limited": "too many messages came from this network address at once",
+    "queue-full": "the collector has too much to do",
+    "draining": "the collector was stopping",
+    "clock-not-believed": "the collector's clock had jumped",
+    "storage-full": "the collector's disk is full",
+    "too-many-ids": "the collector remembers as many messages as it can",
+    "store-unreachable": "the collector could not reach its database",
+}
+"""What each reason means, for people who are not told the rest: ends a sentence that begins with a message."""
+
+
 class Refused(Exception):
     """A batch that is not counted. `reason` is a key of STATUS, `detail` names the field, the rule and the value."""
 

@@ -9,21 +9,19 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import date
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.blake2 import blake2b
 from hubbub.protocol.cadence import CADENCES
-from hubbub.protocol.channel import UNIT
+from hubbub.protocol.crosses import broken_crosses, crosses_by_factor
 from hubbub.protocol.fields import (
     Reader,
-    did_you_mean,
     list_of,
     number,
     read_fields,
@@ -32,18 +30,17 @@ from hubbub.protocol.fields import (
     unknown_key,
     whole_number,
 )
-from hubbub.protocol.history_keys import KEYS as HISTORY_KEYS
-from hubbub.protocol.history_keys import asks_history, history_noise, suited_to_history
 from hubbub.protocol.invalid import Invalid, brief, require, say
-from hubbub.protocol.kinds import KINDS, shape_class
-from hubbub.protocol.linking import at_most, num_groups
+from hubbub.protocol.linking import at_most, num_groups, num_samples
 from hubbub.protocol.metric import Metric
+from hubbub.protocol.metric_tables import built, read_metrics
 from hubbub.protocol.names import APP, is_app
-from hubbub.protocol.noise import rappor_noise
 from hubbub.protocol.recipient import Recipient
 from hubbub.protocol.segments import Declared, all_segments, broken_declaration, num_segments
-from hubbub.protocol.shape import Shape
 from hubbub.protocol.value import Value
+
+if TYPE_CHECKING:  # loaded where a registry has pairs, which few have
+    from hubbub.protocol.pair import Pair
 
 MAX_METRICS = 1000
 """Fewer than a message has room for (protocol.report.MAX_BLOCKS)."""
@@ -51,6 +48,9 @@ MAX_METRICS = 1000
 IDENTIFYING_BITS = 12
 """The most that what is sent in clear may tell of an install's identity, unless a registry says otherwise. Of 100,000
 installs 20 bits would single out 91 %, 12 bits none."""
+
+EXPECTED_INSTALLS = 1_000_000
+"""What a label reckons with where a registry does not say how many installs there will be."""
 
 
 class Registry(Value, kw_only=True):
@@ -62,13 +62,22 @@ class Registry(Value, kw_only=True):
     lifetime_epsilon: Fraction  # the most that an install may ever spend
     metrics: Mapping[str, Metric]  # in the order of the file, by name
     max_identifying_bits: int = IDENTIFYING_BITS  # how far what is sent in clear may tell installs apart
+    expected_installs: int = EXPECTED_INSTALLS  # among how many the label says from when on a text can be found
     segments: Declared = MappingProxyType({})  # public facts of the build: for each key, the values that are told apart
+    together: Mapping[str, Pair] = MappingProxyType({})  # metrics that are counted in pairs as well, by the pair's name
     source: str = ""  # the TOML it was read from; empty for one made in code
     aside = ("source",)
 
-    def __init__(self, *, metrics: Mapping[str, Metric], segments: Declared | None = None, **head: Any) -> None:
-        parts = {"metrics": MappingProxyType(dict(metrics)), "segments": MappingProxyType(dict(segments or {}))}
-        super().__init__(**parts, **head)
+    def __init__(
+        self,
+        *,
+        metrics: Mapping[str, Metric],
+        segments: Declared | None = None,
+        together: Mapping[str, Pair] | None = None,
+        **head: Any,
+    ) -> None:
+        parts = {"metrics": metrics, "segments": segments or {}, "together": together or {}}
+        super().__init__(**{name: MappingProxyType(dict(part)) for name, part in parts.items()}, **head)
 
     @cached_property
     def mark(self) -> bytes:
@@ -87,8 +96,10 @@ class Registry(Value, kw_only=True):
             "recipient": {"name": self.recipient.name, "url": self.recipient.url},
             "lifetime_epsilon": str(self.lifetime_epsilon),
             "max_identifying_bits": self.max_identifying_bits,
+            **({"expected_installs": self.expected_installs} if self.expected_installs != EXPECTED_INSTALLS else {}),
             **({"segments": {key: list(values) for key, values in self.segments.items()}} if self.segments else {}),
             "metrics": [metric.terms_to_json() for metric in self],
+            **({"together": self.pairs_by_name} if self.together else {}),
         }
         return json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -96,6 +107,13 @@ class Registry(Value, kw_only=True):
         yield from _broken_head(self.app, self.lifetime_epsilon)
         yield from broken_declaration(self.segments)
         yield from self._too_identifying()
+        if not 1 <= self.expected_installs <= 10**10:
+            yield f"expected_installs must be in [1, {10**10}], got {self.expected_installs}"
+        yield from broken_crosses(self.metrics)
+        if self.together:
+            from hubbub.protocol.together import broken_together
+
+            yield from broken_together(self.together, self.metrics)
         if len(self.metrics) > MAX_METRICS:
             yield f"metrics must hold at most {MAX_METRICS}, got {len(self.metrics)}"
         if not self.metrics:
@@ -120,7 +138,7 @@ class Registry(Value, kw_only=True):
         bits = self.max_identifying_bits
         if not 0 <= bits <= 64:
             yield f"max_identifying_bits must be in [0, 64], got {bits}"
-        elif not at_most(bits, self.cohorts, self.num_segments):
+        elif not at_most(bits, self.cohorts, self.num_segments * self.num_samples):
             what = "segments and the cohorts of all metrics" if self.segments else "the cohorts of all metrics"
             yield (
                 f"{what} must tell at most 2**{bits} groups of installs apart "
@@ -134,13 +152,28 @@ class Registry(Value, kw_only=True):
 
     @property
     def num_groups(self) -> int:
-        """How many groups of installs messages tell apart by what they show in clear: segments and cohorts."""
-        return num_groups(self.cohorts) * self.num_segments
+        """How many groups of installs messages tell apart by what they show in clear: segments, cohorts and samples."""
+        return num_groups(self.cohorts) * self.num_segments * self.num_samples
+
+    @property
+    def num_samples(self) -> int:
+        """As how many groups installs count that are told apart by which metrics they answer at all: one in ten shows
+        as much of who it is as one of ten groups."""
+        return num_samples(metric.sample for metric in self)
 
     def in_all_segments(self) -> Iterator[Metric]:
         """Every metric in every segment: the definitions that messages can be of."""
         segments = list(all_segments(self.segments))
         return (metric.in_segment(segment) for metric in self for segment in segments)
+
+    @property
+    def pairs_by_name(self) -> dict[str, list[str]]:
+        """The names of the metrics that are counted together, by that of the pair."""
+        return {name: [metric.name for metric in pair.metrics] for name, pair in self.together.items()}
+
+    def counted_with(self, name: str) -> list[str]:
+        """The metrics that this one is counted together with."""
+        return [other for pair in self.pairs_by_name.values() if name in pair for other in pair if other != name]
 
     @property
     def cohorts(self) -> frozenset[int]:
@@ -153,6 +186,11 @@ class Registry(Value, kw_only=True):
         try:
             with open(path, encoding="utf-8") as file:  # noqa: PTH123  # pathlib costs an app's start 3 ms
                 source = file.read().removeprefix("\ufeff")  # as editors on Windows begin a file
+        except FileNotFoundError as error:
+            if os.path.isabs(path):  # noqa: PTH117
+                raise
+            words = f"{error.strerror} (looked for {os.path.abspath(path)})"  # noqa: PTH100
+            raise FileNotFoundError(error.errno, words, path) from None
         except UnicodeDecodeError as error:
             raise Invalid([f"{os.fspath(path)}: must be UTF-8, got a wrong byte at {error.start}"]) from None
         try:
@@ -171,23 +209,31 @@ class Registry(Value, kw_only=True):
         top = read_fields(table, _TOP, _REQUIRED, problems)
         if "recipient" in top:
             top["recipient"] = _recipient(top["recipient"], problems) or _SOMEBODY
-        metrics: dict[str, Metric] = {}
-        for name, keys in top.get("metrics", {}).items():
+        metrics = read_metrics(top.get("metrics", {}), problems)
+        together = top.pop("together", {})
+        if together != {}:
+            from hubbub.protocol.together import read_together
+
             try:
-                metrics[name] = _metric(name, keys)
+                together = read_together(together, metrics, top.get("metrics", {}))
             except Invalid as error:
-                shown = name if name.isidentifier() else brief(name)
-                problems.extend(f"[metrics.{shown}] {problem}" for problem in error.problems)
+                problems.extend(error.problems)
+                together = {}
         # What is missing or broken is left out or stood in for: what the rest breaks is worth hearing in the same run.
         registry = None
         head = {"app": "stand-in", "recipient": _SOMEBODY, "lifetime_epsilon": _LARGEST_BUDGET, **top}
         if metrics or top.get("metrics") == {}:
-            registry = _built(cls, {**head, "metrics": metrics, "source": source}, problems)
+            registry = built(cls, {**head, "metrics": metrics, "together": together, "source": source}, problems)
         else:
             problems.extend(_broken_head(head["app"], head["lifetime_epsilon"]))
         require(problems)
         assert isinstance(registry, cls)
         return registry
+
+    @cached_property
+    def crosses(self) -> Mapping[str, tuple[Metric, ...]]:
+        """By name, the metrics that are made of this one and another (`cross`)."""
+        return crosses_by_factor(self)
 
     def __getitem__(self, name: str) -> Metric:
         try:
@@ -209,6 +255,16 @@ class Registry(Value, kw_only=True):
         """What one batch tells at most: its reports are one joint release, so their epsilons add."""
         return sum((metric.epsilon_one_report for metric in self.with_cadence(every)), Fraction(0))
 
+    def epsilon_same_answer(self, metric: Metric) -> Fraction:
+        """What all messages tell at most about an answer to this metric that never changes: those about it, and those
+        of every cross that it is in. While it stays, the other factor may change: each of its answers is another one of
+        the cross, with a kept answer of its own."""
+        found = metric.epsilon_same_answer
+        for cross in self.crosses.get(metric.name, ()):
+            (other,) = (factor for factor in cross.shape.factors if factor.name != metric.name)
+            found += min(cross.charges, len(other.categories)) * cross.epsilon_permanent
+        return found
+
     @property
     def cadences(self) -> tuple[str, ...]:
         return tuple(every for every in CADENCES if self.with_cadence(every))
@@ -229,132 +285,13 @@ def _broken_head(app: str, lifetime_epsilon: Fraction) -> Iterator[str]:
 _LARGEST_BUDGET = Fraction(10_000)
 _REQUIRED = ("app", "recipient", "lifetime_epsilon", "metrics")
 _SOMEBODY = Recipient(name="unknown", url="https://unknown.invalid")
-_EPSILONS = ("epsilon_one_report", "epsilon_permanent")
-_PROBABILITIES = ("prob_f", "prob_p", "prob_q")
-_NOISE: dict[str, Reader] = {**dict.fromkeys(_EPSILONS + _PROBABILITIES, number), **HISTORY_KEYS}
-_TERMS, _REQUIRED_TERMS = readers_of(Metric, leaving_out=("name", "shape", "noise", "segment"))
-_REQUIRED_PARTS = _REQUIRED_TERMS | {"shape", "noise"}
-
-
-def _stand_ins() -> dict[str, Any]:
-    """For what is missing or broken in a metric: they break no rule themselves, so what else is wrong can be heard."""
-    return {
-        "shape": shape_class("string")(num_bits=64, num_hashes=32, num_cohorts=1),
-        "noise": rappor_noise(Fraction(1, 2), Fraction(1, 4), Fraction(3, 4)),
-        "every": "week",
-        "why": "unknown",
-        "owner": "unknown",
-        "expires": date.max,
-        "max_values": 1,
-    }
-
-
-def _metric(name: str, keys: Mapping[str, Any]) -> Metric:
-    problems: list[str] = []
-    kind = _kind(keys.get("kind"), problems)
-    shape_readers, required = readers_of(shape_class(kind, keys)) if kind else ({}, set())
-    readers = {"kind": text, **shape_readers, **_TERMS, **_NOISE}
-    # Without a kind nobody knows which further keys are right.
-    table = {key: raw for key, raw in keys.items() if key != "kind" and (kind or key in readers)}
-    if keys.get("every") == "once":
-        table.setdefault("max_values", 1)
-    values = read_fields(table, readers, required | _REQUIRED_TERMS, problems)
-    parts = {"name": name, **_picked(values, _TERMS)}
-    if kind and required <= set(values):
-        parts["shape"] = _suited(_built(shape_class(kind, keys), _picked(values, shape_readers), problems), values)
-        if parts["shape"] is not None:
-            parts.setdefault("accumulate", parts["shape"].accumulations[0])
-    if set(table) & set(_NOISE) <= set(values):
-        parts["noise"] = _noise(parts.get("shape"), values, problems)
-    if parts.get("noise") is None and asks_history(values):
-        parts.pop("max_values", None)  # what stands in for its noise would ask for another one
-    found = {key: part for key, part in parts.items() if part is not None}
-    metric = _built(Metric, found if set(found) >= _REQUIRED_PARTS else {**_stand_ins(), **found}, problems)
-    require(problems)
-    assert isinstance(metric, Metric)
-    return metric
-
-
-def _kind(raw: Any, problems: list[str]) -> str | None:
-    if isinstance(raw, str) and raw in KINDS:
-        return raw
-    got = "nothing" if raw is None else brief(raw)
-    hint = did_you_mean(raw, KINDS) if isinstance(raw, str) else ""
-    problems.append(f"kind must be one of {', '.join(KINDS)}, got {got}{hint}")
-    return None
-
-
-def _suited(shape: Shape | None, values: Mapping[str, Any]) -> Shape | None:
-    """With the best of what was left out, where the epsilon is given that decides it."""
-    if shape is not None and asks_history(values):
-        return suited_to_history(shape, values)
-    epsilon = values.get("epsilon_one_report")
-    if shape is None or epsilon is None or not eps.SMALLEST <= epsilon <= eps.LARGEST:
-        return shape
-    return shape.suited(epsilon, values.keys(), None if values.get("every") == "once" else values.get("max_values"))
-
-
-def _noise(shape: Shape | None, values: Mapping[str, Any], problems: list[str]) -> Any:
-    given, once = _picked(values, _EPSILONS + _PROBABILITIES), values.get("every") == "once"
-    if asks_history(values):
-        noise, found = history_noise(shape, values, list(given))
-        problems.extend(found)
-        return noise
-    if set(given) == set(_EPSILONS):
-        one_report, permanent = (given[key] for key in _EPSILONS)
-        found = list(_broken_epsilons(one_report, permanent))
-        problems.extend(found)
-        return None if found or shape is None else shape.best_noise(one_report, permanent, once)
-    if set(given) == set(_PROBABILITIES):
-        found = list(_broken_probabilities(**given))
-        problems.extend(found)
-        return None if found else rappor_noise(**given)
-    problems.append(
-        f"the noise must be given either by {' and '.join(_EPSILONS)} or by {', '.join(_PROBABILITIES)}, "
-        f"got {', '.join(given) or 'neither'}"
-    )
-    return None
-
-
-def _broken_epsilons(one_report: Fraction, permanent: Fraction) -> Iterator[str]:
-    for key, value in zip(_EPSILONS, (one_report, permanent), strict=True):
-        if not eps.SMALLEST <= value <= eps.LARGEST:
-            yield f"{key} must be in [{say(eps.SMALLEST)}, {say(eps.LARGEST)}], got {say(value)}"
-    if one_report > permanent:
-        yield f"epsilon_one_report must be at most epsilon_permanent={say(permanent)}, got {say(one_report)}"
-
-
-def _broken_probabilities(prob_f: Fraction, prob_p: Fraction, prob_q: Fraction) -> Iterator[str]:
-    # Any closer to pure noise, and rounding to multiples of 2**-24 leaves nothing else.
-    if not 0 < prob_f <= 1 - 2 * UNIT:
-        yield (
-            "prob_f must be above 0 (or the memo is the truth) and at most 1 - 2**-23 (or it is pure noise), "
-            f"got {say(prob_f)}"
-        )
-    if prob_p < 0 or not prob_p + 2 * UNIT <= prob_q <= 1:
-        yield (
-            "prob_p must be at least 2**-23 below prob_q, both in [0, 1], "
-            f"got prob_p={say(prob_p)} and prob_q={say(prob_q)}"
-        )
-
-
-def _picked(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    return {key: values[key] for key in keys if key in values}
-
-
-def _built(cls: Any, values: dict[str, Any], problems: list[str]) -> Any:
-    try:
-        return cls(**values)
-    except Invalid as error:
-        problems.extend(error.problems)
-        return None
 
 
 def _recipient(table: Mapping[str, Any], problems: list[str]) -> Any:
     found: list[str] = []
     values = read_fields(table, *readers_of(Recipient), found)
     problems.extend(f"recipient.{problem}" for problem in found)
-    return _built(Recipient, values, problems) if set(values) == set(Recipient.fields) else None
+    return built(Recipient, values, problems) if set(values) == set(Recipient.fields) else None
 
 
 def _table(raw: Any) -> dict[str, Any]:
@@ -387,6 +324,8 @@ _TOP: dict[str, Reader] = {
     "recipient": _table,
     "lifetime_epsilon": number,
     "max_identifying_bits": whole_number,
+    "expected_installs": whole_number,
     "segments": _segments,
     "metrics": _tables,
+    "together": lambda raw: raw,  # read once the metrics are known
 }

@@ -6,15 +6,18 @@ of question is a subclass in a file of its own, in `kinds`; code elsewhere asks 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from datetime import date
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded
+from hubbub.protocol.fields import Reader, readers_of
 from hubbub.protocol.history import History, history_of_bits, history_of_categories
 from hubbub.protocol.invalid import say
+from hubbub.protocol.names import METRIC, is_metric
 from hubbub.protocol.noise import many_bit_noise, one_bit_noise
 from hubbub.protocol.value import Value
 
@@ -25,6 +28,10 @@ MAX_CELLS = 1 << 24
 
 Accumulation = Literal["first", "last", "sum", "max", "any"]
 """What counts of several records of one epoch."""
+
+Beside = Mapping[str, "tuple[Shape, Accumulation] | None"]
+"""The metrics of one file by name, with what a question that is made of others needs of them; None: one cannot be made
+of this, because it is made of others itself, or is wrong."""
 
 ONE_BIT: Flips = ((1, 0), (0, 1))
 ONE_OF_MANY: Flips = ((1, 1),)
@@ -58,8 +65,8 @@ class Shape(Value, kw_only=True):
     in_silence: ClassVar[Any] = ABSENT
     """The value that an epoch without a record has, where that is an answer like any other."""
 
-    one_of_what: ClassVar[str] = "answer"
-    """What is sent where it is sent as one of its categories."""
+    made_of_others: ClassVar[bool] = False
+    """Whether it is not recorded, but follows from what is recorded of other metrics."""
 
     gathered_in_words: ClassVar[str] = ""
     """What several records of one epoch make together, where the kind alone decides it."""
@@ -105,9 +112,57 @@ class Shape(Value, kw_only=True):
         return False
 
     @cached_property
+    def asks_absence(self) -> bool:
+        """Of a number for its average: whether that nothing was recorded is asked as well, as a category of its own."""
+        return False
+
+    @cached_property
+    def one_of_what(self) -> str:
+        """What is sent where it is sent as one of its categories."""
+        return "answer"
+
+    @cached_property
+    def slots_in_words(self) -> str:
+        """What makes its answers as many as they are, where a number that moves runs through them."""
+        return ""
+
+    @cached_property
+    def silence_is_an_answer(self) -> bool:
+        """Whether an epoch without a record gives an answer that no record gives, which takes a slot of its own."""
+        return False
+
+    @cached_property
     def answers(self) -> tuple[str, ...]:
         """Every answer it has, in words, where they are declared."""
         return ()
+
+    def answers_in_words(self) -> str:
+        """The same as one text, for a label."""
+        return ", ".join(self.answers)
+
+    @cached_property
+    def factors(self) -> tuple[Factor, ...]:
+        """The metrics from which it follows, where it is made of others."""
+        return ()
+
+    @cached_property
+    def told_apart(self) -> tuple[str, ...]:
+        """The answers that a cross tells apart where this is one of its factors, in words; empty: it can be none."""
+        return ()
+
+    def told_as(self, value: Any, dither: int) -> int:
+        """Which of them a value is; their number, if it is `ABSENT` and none of them. Raises `WrongValue`."""
+        raise NotImplementedError
+
+    @cached_property
+    def later_names(self) -> tuple[str, ...]:
+        """Of a list with spare places: the names that some were given since, in order. No part of the hash."""
+        return ()
+
+    @cached_property
+    def spare(self) -> int:
+        """How many places of its list have no name yet."""
+        return 0
 
     @cached_property
     def num_hashes(self) -> int:
@@ -136,6 +191,10 @@ class Shape(Value, kw_only=True):
         """The mask of a value for an install of this cohort. `dither` is a number below 2**64. Raises `WrongValue`."""
         raise NotImplementedError
 
+    def check_recorded(self, value: Any) -> None:
+        """Raises `WrongValue` for what cannot be recorded."""
+        self.encode(value, 0)
+
     def either(self, one: Any, other: Any) -> Any:
         """What two records of one epoch make where it matters whether any was yes."""
         return bool(one or other)
@@ -144,10 +203,14 @@ class Shape(Value, kw_only=True):
         """What an install of this cohort keeps of a value until its epoch is over; `ABSENT` if nothing."""
         return value
 
+    def still_listed(self, value: Any) -> Any:
+        """What is left of a value that was kept when its list may have had other names; `ABSENT` if nothing."""
+        return value
+
     def suited(self, epsilon_one_report: Fraction, given: Collection[str], max_answers: int | None = None) -> Shape:
         """The same question with whatever was left out of a metrics.toml, all but the keys `given`, chosen for the
-        least error at this epsilon, where an install keeps at most so many answers to repeat (`None`: does not
-        matter)."""
+        least error at this epsilon, where an install keeps at most so many answers to repeat (`None`: it is asked
+        once)."""
         return self
 
     def typed(self, text: str) -> Any:
@@ -170,11 +233,11 @@ class Shape(Value, kw_only=True):
         )
         return f"{bits}. A bit that should be 1 is sent as 1 in {q} of 100 messages; one that should be 0, in {p}."
 
-    def shared_by(self, noise: Noise) -> int:
-        """Of a million installs, how many must share an answer that is in no list for it to be found; 0: never."""
+    def shared_by(self, noise: Noise, installs: int) -> int:
+        """Of so many installs, how many must share an answer that is in no list for it to be found; 0: never."""
         return 0
 
-    def discoverable(self, noise: Noise) -> str:
+    def discoverable(self, noise: Noise, installs: int, until: date) -> str:
         """What a person should know whose answer is in no list and yet can be found; nothing for all others."""
         return ""
 
@@ -200,6 +263,21 @@ class Shape(Value, kw_only=True):
         """What one epoch shows of such a history."""
         return Noise.of_history(history, self.categories if history.categories == self.categories else None)
 
+    @classmethod
+    def readers(cls) -> tuple[dict[str, Reader], set[str]]:
+        """How the fields of a definition are read, and which of them must be there."""
+        return readers_of(cls)
+
+    @classmethod
+    def keys(cls) -> tuple[dict[str, Reader], set[str]]:
+        """The same for the keys of a metrics.toml."""
+        return cls.readers()
+
+    @classmethod
+    def from_keys(cls, given: Mapping[str, Any], beside: Beside) -> Self:
+        """The question that these keys of a metrics.toml ask, among the metrics `beside` it."""
+        return cls(**given)
+
     def plain_fields(self) -> dict[str, Any]:
         """All fields, in the form that JSON has for them."""
         return {name: _plain(self.__dict__[name]) for name in self.fields}
@@ -207,6 +285,11 @@ class Shape(Value, kw_only=True):
     def to_json(self) -> dict[str, Any]:
         """The fields, as a definition carries them: this text is hashed."""
         return self.plain_fields()
+
+    def port_facts(self) -> dict[str, Any] | None:
+        """What a client in another language needs to encode a value, as docs/compiled-registry.md says of this form;
+        None: the page says nothing of it yet, and `hubbub compile` refuses."""
+        return None
 
 
 class NumberShape(Shape, kw_only=True):
@@ -228,6 +311,107 @@ class NumberShape(Shape, kw_only=True):
             return float(text)
         except ValueError:
             raise ValueError(f"must be a number, got {text!r}") from None
+
+
+class ListShape(Shape, kw_only=True):
+    """A question with a declared list of answers, and perhaps spare places behind it that may be named later.
+
+    Places are part of the shape from the start, named or not: to name one changes no mask, width, cohort or hash.
+    """
+
+    reserve: int = 0
+    named: tuple[str, ...] = ()
+
+    @cached_property
+    def declared(self) -> tuple[str, ...]:
+        """The list as it was from the start."""
+        raise NotImplementedError
+
+    @cached_property
+    def listed(self) -> tuple[str, ...]:
+        """All names there are, each at its place."""
+        return self.declared + self.named
+
+    @cached_property
+    def num_places(self) -> int:
+        """Named or not."""
+        return len(self.declared) + self.reserve
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Where each name stands: found at once, however long the list is."""
+        return {name: place for place, name in enumerate(self.listed)}
+
+    @cached_property
+    def later_names(self) -> tuple[str, ...]:
+        return self.named
+
+    @cached_property
+    def spare(self) -> int:
+        return self.num_places - len(self.listed)
+
+    def still_listed(self, value: Any) -> Any:
+        if isinstance(value, frozenset):
+            return value & self.places.keys() or ABSENT
+        return value if value in self.places else ABSENT
+
+    def broken_list(self, key: str, most: int) -> Iterator[str]:
+        """What is wrong with the list of this key, of which and of whose reserve there may be so many."""
+        if not 2 <= len(self.declared) <= most:
+            yield f"{key} must list from 2 to {most} values, got {len(self.declared)}"
+        elif not 0 <= self.reserve <= most - len(self.declared):
+            yield f"reserve must be in [0, {most - len(self.declared)}], got {self.reserve}"
+        if len(self.named) > max(self.reserve, 0):
+            yield f"named must have at most {self.reserve} names, as many as reserve has places, got {len(self.named)}"
+        if len(self.places) < len(self.listed):
+            from collections import Counter  # here, because only mistakes need it
+
+            what = key if len(set(self.declared)) < len(self.declared) else f"{key} and named"
+            repeated = sorted(name for name, times in Counter(self.listed).items() if times > 1)
+            yield f"{what} must all differ, got {', '.join(map(repr, repeated))} more than once"
+
+    def to_json(self) -> dict[str, Any]:
+        """Without a reserve nothing is said of one. Names that were given since are no part of the hash."""
+        found = super().to_json()
+        del found["named"]
+        if not self.reserve:
+            del found["reserve"]
+        return found
+
+
+class Factor(Value, kw_only=True):
+    """One of the two metrics that a cross is made of, as far as their categories depend on it."""
+
+    name: str
+    shape: Shape
+    accumulate: Accumulation = "first"  # what counts of several records of one epoch
+
+    def _broken_rules(self) -> Iterator[str]:
+        if not is_metric(self.name):
+            yield f"a factor's name must match {METRIC}, got {self.name!r}"
+        if not self.shape.told_apart:
+            listed = " with a reserve" if self.shape.spare or self.shape.later_names else ""
+            got = f"got {self.name}, a {self.shape.kind}{listed}"
+            yield f"a cross is made of flags, choices, histograms and means, {got}"
+        if self.accumulate not in self.shape.accumulations:
+            known = ", ".join(self.shape.accumulations)
+            yield f"accumulate of {self.name} must be one of {known}, got {self.accumulate!r}"
+
+    @cached_property
+    def categories(self) -> tuple[str, ...]:
+        """Its answers in words. Where silence is no other answer, `absent` is the last of them."""
+        told = self.shape.told_apart
+        return (*told, "absent") if self.category(ABSENT, 0) == len(told) else told
+
+    def category(self, value: Any, dither: int) -> int:
+        """Which of them a value is, for an install with this dither. Raises `WrongValue`."""
+        if value is ABSENT and self.accumulate == "sum":
+            value = 0  # what nothing added comes to
+        return self.shape.told_as(value, dither)
+
+    def to_json(self) -> dict[str, Any]:
+        accumulate = {} if self.accumulate == "first" else {"accumulate": self.accumulate}
+        return {"name": self.name, "kind": self.shape.kind, **accumulate, "shape": self.shape.to_json()}
 
 
 def broken_limits(low: Fraction, high: Fraction) -> Iterator[str]:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 from hubbub.protocol.cadence import parse_epoch
 from hubbub.protocol.invalid import Invalid, brief, require
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.report import Report
 from hubbub.protocol.segments import NOT_SAID, Segment, segment_order
+from hubbub.protocol.strict_json import loads
 from hubbub.protocol.value import Value
 
 FORMAT = "hubbub.tally"
 VERSION = 1
-_MAX_COUNT = 2**63 - 1
+MAX_COUNT = 2**63 - 1
 _KEYS = {"format", "version", "metric_hash", "metric", "epochs"}
 _EPOCH_KEYS = {"epoch", "num_reports", "bit_counts"}
 
@@ -33,8 +34,8 @@ class Counts(Value):
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
-            _added(self.num_reports, other.num_reports),
-            tuple(_added(a, b) for a, b in zip(self.bit_counts, other.bit_counts, strict=True)),
+            added(self.num_reports, other.num_reports),
+            tuple(added(a, b) for a, b in zip(self.bit_counts, other.bit_counts, strict=True)),
         )
 
 
@@ -57,30 +58,19 @@ class Tally(Value):
         """All reports, over all epochs and cohorts."""
         return sum(sum(counts.num_reports) for counts in self.epochs.values())
 
+    def counted_as(self, metric: Definition) -> Tally:
+        """The same counts, taken to be of this definition."""
+        return Tally(metric, self.epochs)
+
     def only(self, *periods: str | int) -> Tally:
         """These epochs alone, named as the metric's cadence does or by their numbers, the keys of `epochs`:
         `tally.only("2026-W46")`, `tally.only(2966)`. Raises `Invalid` for one that was not counted."""
-        wanted = [parse_epoch(self.metric.every, p) if isinstance(p, str) else p for p in periods]
-        require(
-            f"epoch {period} of {self.metric.name} must be one that was counted"
-            for period, epoch in zip(periods, wanted, strict=True)
-            if epoch not in self.epochs
-        )
-        return Tally(self.metric, {epoch: self.epochs[epoch] for epoch in wanted})
+        return Tally(self.metric, epochs_named(self, periods))
 
     def __add__(self, other: Tally) -> Tally:
         """Both together: the same reports counted in one place. Raises `Invalid` for another definition."""
-        if self.metric.metric_hash != other.metric.metric_hash:
-            raise Invalid(
-                [
-                    "tallies must be of one definition to be merged, got "
-                    f"{self.metric.name} {self.metric.metric_hash} and {other.metric.name} {other.metric.metric_hash}"
-                ]
-            )
-        merged = dict(self.epochs)
-        for epoch, counts in other.epochs.items():
-            merged[epoch] = merged[epoch] + counts if epoch in merged else counts
-        return Tally(self.metric, merged)
+        merged = merged_epochs(self, other, "tallies must be of one definition")
+        return Tally(self.metric.with_names_of(other.metric), merged)
 
     def to_json(self) -> str:
         """The tally file: one epoch a line, so that files diff well."""
@@ -88,38 +78,73 @@ class Tally(Value):
             "format": FORMAT,
             "version": VERSION,
             "metric_hash": self.metric.metric_hash,
-            "metric": self.metric.to_json(),
+            "metric": self.metric.described(),
         }
-        lines = ",\n  ".join(
-            json.dumps({"epoch": epoch, "num_reports": counts.num_reports, "bit_counts": counts.bit_counts})
-            for epoch, counts in self.epochs.items()
-        )
-        return json.dumps(head, ensure_ascii=False)[:-1] + f', "epochs": [\n  {lines}\n]}}\n'
+        return file_text(head, self.epochs)
 
     @classmethod
     def from_json(cls, source: str | bytes) -> Tally:
         """Read a tally file; raises `Invalid` with the field, the rule and the value for anything else."""
-        try:
-            data = json.loads(source)
-        except (ValueError, RecursionError) as error:
-            raise Invalid([f"not a tally: not JSON: {error}"]) from None
-        return cls.from_data(data)
+        return cls.from_data(parsed(source, "a tally"))
 
     @classmethod
     def from_data(cls, data: Any) -> Tally:
         """The tally that parsed JSON holds; raises `Invalid` for anything else."""
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            got = data.get("format") if isinstance(data, dict) else data
-            raise Invalid([f"not a tally: format must be {FORMAT!r}, got {brief(got)}"])
-        if type(data.get("version")) is not int or data["version"] != VERSION:
-            raise Invalid([f"version must be {VERSION}, got {brief(data.get('version'))}"])
-        if set(data) != _KEYS:
-            raise Invalid([f"a tally must have exactly the keys {_list(_KEYS)}, got {_list(data)}"])
+        check_head(data, "a tally", FORMAT, VERSION, _KEYS)
         metric = Definition.from_json(data["metric"])
         if data["metric_hash"] != metric.metric_hash:
             got = brief(data["metric_hash"])
             raise Invalid([f"metric_hash must be {metric.metric_hash}, that of its metric, got {got}"])
         return cls(metric, _epochs_from_json(data["epochs"]))
+
+
+# --- what the files of tallies and of pair tallies share -------------------------------------------------------------
+
+
+def epochs_named(tally: Any, periods: Iterable[str | int]) -> dict[int, Any]:
+    """The counts of these epochs. Raises `Invalid` for one that was not counted."""
+    wanted = {p: parse_epoch(tally.metric.every, p) if isinstance(p, str) else p for p in periods}
+    require(
+        f"epoch {period} of {tally.metric.name} must be one that was counted"
+        for period, epoch in wanted.items()
+        if epoch not in tally.epochs
+    )
+    return {epoch: tally.epochs[epoch] for epoch in wanted.values()}
+
+
+def merged_epochs(one: Any, other: Any, rule: str) -> dict[int, Any]:
+    """The counts of both, added up. Raises `Invalid` with the rule where they are not of the same."""
+    if one.metric.metric_hash != other.metric.metric_hash:
+        got = " and ".join(f"{tally.metric.name} {tally.metric.metric_hash}" for tally in (one, other))
+        raise Invalid([f"{rule} to be merged, got {got}"])
+    merged = dict(one.epochs)
+    for epoch, counts in other.epochs.items():
+        merged[epoch] = merged[epoch] + counts if epoch in merged else counts
+    return merged
+
+
+def file_text(head: Mapping[str, Any], epochs: Mapping[int, Value]) -> str:
+    """A file: one epoch a line, so that files diff well."""
+    lines = ",\n  ".join(json.dumps({"epoch": epoch, **counts.to_dict()}) for epoch, counts in epochs.items())
+    return json.dumps(head, ensure_ascii=False)[:-1] + f', "epochs": [\n  {lines}\n]}}\n'
+
+
+def parsed(source: str | bytes, what: str) -> Any:
+    try:
+        return loads(source)
+    except (ValueError, RecursionError) as error:
+        raise Invalid([f"not {what}: not JSON: {error}"]) from None
+
+
+def check_head(data: Any, what: str, form: str, version: int, keys: set[str]) -> None:
+    """Raises `Invalid` for what is no file of this form and version, or has other keys."""
+    if not isinstance(data, dict) or data.get("format") != form:
+        got = data.get("format") if isinstance(data, dict) else data
+        raise Invalid([f"not {what}: format must be {form!r}, got {brief(got)}"])
+    if type(data.get("version")) is not int or data["version"] != version:
+        raise Invalid([f"version must be {version}, got {brief(data.get('version'))}"])
+    if set(data) != keys:
+        raise Invalid([f"{what} must have exactly the keys {key_list(keys)}, got {key_list(data)}"])
 
 
 def count(metric: Definition, reports: Iterable[Report]) -> Tally:
@@ -141,21 +166,38 @@ def count(metric: Definition, reports: Iterable[Report]) -> Tally:
     return Tally(metric, {epoch: Counts(tuple(n), tuple(map(tuple, rows))) for epoch, (n, rows) in epochs.items()})
 
 
-def merge(tallies: Iterable[Tally]) -> dict[str, Tally]:
+class TallyLike(Protocol):
+    """Counts of anything that has a hash and a segment: a `Tally`, or those of a pair (`hubbub.protocol.pair`)."""
+
+    @property
+    def metric(self) -> Any:
+        """What was counted."""
+
+    def counted_as(self, metric: Any, /) -> Self:
+        """The same counts, taken to be of this."""
+
+    def __add__(self, other: Any, /) -> Self:
+        """Both together."""
+
+
+AnyTally = TypeVar("AnyTally", bound=TallyLike)
+
+
+def merge(tallies: Iterable[AnyTally]) -> dict[str, AnyTally]:
     """All tallies of each definition added up, by metric_hash."""
-    merged: dict[str, Tally] = {}
+    merged: dict[str, AnyTally] = {}
     for tally in tallies:
         key = tally.metric.metric_hash
         merged[key] = merged[key] + tally if key in merged else tally
     return merged
 
 
-def undivided(tallies: Iterable[Tally]) -> list[Tally]:
+def undivided(tallies: Iterable[AnyTally]) -> list[AnyTally]:
     """The same counts without segments: those of each question, whatever its installs run on, added up."""
-    return list(merge(Tally(tally.metric.undivided, tally.epochs) for tally in tallies).values())
+    return list(merge(tally.counted_as(tally.metric.undivided) for tally in tallies).values())
 
 
-def by_segment(tallies: Iterable[Tally], key: str) -> dict[str, list[Tally]]:
+def by_segment(tallies: Iterable[AnyTally], key: str) -> dict[str, list[AnyTally]]:
     """The counts of each value of a key, such as each release, in their order; what else differs is added up. A
     definition that does not say counts as `NOT_SAID`. Raises `Invalid` for a key that none of them has."""
     given = list(tallies)
@@ -163,11 +205,11 @@ def by_segment(tallies: Iterable[Tally], key: str) -> dict[str, list[Tally]]:
     found = {}
     for value, some in _apart(given, key).items():
         segment = tuple(sorted((common | ({key: value} if value != NOT_SAID else {})).items()))
-        found[value] = list(merge(Tally(t.metric.in_segment(segment), t.epochs) for t in some).values())
+        found[value] = list(merge(t.counted_as(t.metric.in_segment(segment)) for t in some).values())
     return found
 
 
-def within(tallies: Iterable[Tally], wanted: Mapping[str, str]) -> list[Tally]:
+def within(tallies: Iterable[AnyTally], wanted: Mapping[str, str]) -> list[AnyTally]:
     """The tallies of these segments: for each key the value that is wanted. Raises `Invalid` for one that none has."""
     left = list(tallies)
     for key, value in wanted.items():
@@ -178,8 +220,8 @@ def within(tallies: Iterable[Tally], wanted: Mapping[str, str]) -> list[Tally]:
     return left
 
 
-def _apart(tallies: Iterable[Tally], key: str) -> dict[str, list[Tally]]:
-    found: dict[str, list[Tally]] = {}
+def _apart(tallies: Iterable[AnyTally], key: str) -> dict[str, list[AnyTally]]:
+    found: dict[str, list[AnyTally]] = {}
     known: set[str] = set()
     for tally in tallies:
         segment = dict(tally.metric.segment)
@@ -191,7 +233,7 @@ def _apart(tallies: Iterable[Tally], key: str) -> dict[str, list[Tally]]:
     return {value: found[value] for value in sorted(found, key=segment_order)}
 
 
-def common_segment(tallies: Iterable[Tally]) -> Segment:
+def common_segment(tallies: Iterable[TallyLike]) -> Segment:
     """What all these tallies have in common."""
     shared = set.intersection(*(set(tally.metric.segment) for tally in tallies))
     return tuple(sorted(shared))
@@ -203,25 +245,29 @@ def _epochs_from_json(data: Any) -> dict[int, Counts]:
     epochs: dict[int, Counts] = {}
     for item in data:
         if not isinstance(item, dict) or set(item) != _EPOCH_KEYS:
-            got = _list(item) if isinstance(item, dict) else brief(item)
-            raise Invalid([f"an epoch must have exactly the keys {_list(_EPOCH_KEYS)}, got {got}"])
+            got = key_list(item) if isinstance(item, dict) else brief(item)
+            raise Invalid([f"an epoch must have exactly the keys {key_list(_EPOCH_KEYS)}, got {got}"])
         epoch = item["epoch"]
         if type(epoch) is not int or epoch in epochs:
             raise Invalid([f"epoch must be a whole number that comes once, got {brief(epoch)}"])
         rows = item["bit_counts"]
         if not isinstance(rows, list):
             raise Invalid([f"bit_counts must be a list of lists, got {brief(rows)}"])
-        epochs[epoch] = Counts(_counts(item["num_reports"]), tuple(_counts(row) for row in rows))
+        fields = "num_reports and the rows of bit_counts"
+        num_reports = whole_numbers(fields, item["num_reports"])
+        epochs[epoch] = Counts(num_reports, tuple(whole_numbers(fields, row) for row in rows))
     return epochs
 
 
-def _counts(row: Any) -> tuple[int, ...]:
+def whole_numbers(fields: str, row: Any) -> tuple[int, ...]:
+    """A row of counts out of JSON; `fields` says of what."""
     if not isinstance(row, list) or not all(type(number) is int for number in row):
-        raise Invalid([f"num_reports and the rows of bit_counts must be lists of whole numbers, got {brief(row)}"])
+        raise Invalid([f"{fields} must be lists of whole numbers, got {brief(row)}"])
     return tuple(row)
 
 
-def _list(keys: Iterable[str]) -> str:
+def key_list(keys: Iterable[str]) -> str:
+    """Keys that somebody wrote, in few words."""
     return ", ".join(brief(key) for key in sorted(keys)[:8])
 
 
@@ -236,8 +282,8 @@ def _broken_rules(metric: Definition, epoch: int, counts: Counts) -> Iterator[st
     for cohort, (total, row) in enumerate(zip(counts.num_reports, counts.bit_counts, strict=True)):
         if len(row) != shape.width(cohort):
             yield f"bit_counts of cohort {cohort} must have {shape.width(cohort)} bits, got {len(row)}"
-        elif not 0 <= total <= _MAX_COUNT:
-            yield f"num_reports of cohort {cohort} must be in [0, {_MAX_COUNT}], got {total}"
+        elif not 0 <= total <= MAX_COUNT:
+            yield f"num_reports of cohort {cohort} must be in [0, {MAX_COUNT}], got {total}"
         elif row and not 0 <= min(row) <= max(row) <= total:
             yield f"bit_counts of cohort {cohort} must be in [0, num_reports={total}], got {min(row)} to {max(row)}"
         elif metric.weight is not None and sum(row) != metric.weight * total:
@@ -245,5 +291,6 @@ def _broken_rules(metric: Definition, epoch: int, counts: Counts) -> Iterator[st
             yield f"bit_counts of cohort {cohort} must add up to {times}num_reports={total}, got {sum(row)}"
 
 
-def _added(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+def added(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """Two rows of counts together."""
     return tuple(x + y for x, y in zip(a, b, strict=True))

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from hubbub.protocol.cadence import epoch_of, epoch_start, parse_epoch
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.tally import Tally
+from hubbub.protocol.pair import FORMAT as PAIR_FORMAT
+from hubbub.protocol.pair import Pair, PairTally
+from hubbub.protocol.strict_json import loads
+from hubbub.protocol.tally import FORMAT, Tally
 
 Place = str | os.PathLike[str]
+T = TypeVar("T", Tally, PairTally)
+A = TypeVar("A")
 
 _URL = ("http://", "https://")
 _TALLIES = "/v1/tallies"
+_PAIRS = "/v1/pairs"
 _PATIENCE = 300
 
 
@@ -30,53 +37,114 @@ def read_tallies(
     """One tally for each definition found in files, folders of files, and at the addresses of collectors.
 
     A collector wants a read `token` (or HUBBUB_TOKEN); `trust` names certificates to trust. An epoch that comes twice
-    may be the same reports twice, so adding such counts up must be asked for: `merge`. Raises `Invalid` with the file
-    and what is wrong with it, and OSError where there is none.
+    may be the same reports twice, so adding such counts up must be asked for: `merge`. Pair tallies in a folder are
+    passed over. Raises `Invalid` with the file and what is wrong with it, and OSError where there is none.
     """
-    found: dict[str, Tally] = {}
-    for place, tally in _each(places, token, trust):
+    found: list[tuple[Place, Tally]] = []
+    for place in places:
+        if _is_url(place):
+            found += [(place, tally) for tally in fetch_tallies(str(place), _token(token), trust=trust)]
+            continue
+        here = _read(Path(place), Tally.from_data, PAIR_FORMAT)
+        if not here:
+            raise Invalid([f"{place}: a folder must hold tally files, got none but pair tallies"])
+        found += here
+    return _added_up(found, merge)
+
+
+def read_pair_tallies(
+    *places: Place, merge: bool = False, token: str | None = None, trust: Place | None = None
+) -> list[PairTally]:
+    """The same for pairs, one pair tally for each: what `[together]` has counted. A folder may hold none of them."""
+    found: list[tuple[Place, PairTally]] = []
+    for place in places:
+        if _is_url(place):
+            found += [(place, tally) for tally in fetch_pair_tallies(str(place), _token(token), trust=trust)]
+        else:
+            found += _read(Path(place), PairTally.from_data, FORMAT)
+    return _added_up(found, merge)
+
+
+def is_pair_file(place: Place) -> bool:
+    """Whether a file says that it holds a pair tally. What cannot be read is said by whoever reads it."""
+    path = Path(place)
+    try:
+        data = _json(path.read_bytes()) if path.is_file() else None
+    except (OSError, Invalid):
+        return False
+    return isinstance(data, dict) and data.get("format") == PAIR_FORMAT
+
+
+def _added_up(found: Iterable[tuple[Place, T]], merge: bool) -> list[T]:
+    together: dict[str, T] = {}
+    for place, tally in found:
         key = tally.metric.metric_hash
-        if key in found:
-            twice = sorted(set(found[key].epochs) & set(tally.epochs))
+        if key in together:
+            twice = sorted(set(together[key].epochs) & set(tally.epochs))
             if twice and not merge:
                 raise Invalid(
                     [f"{place}: epoch {twice[0]} of {tally.metric.name} was read before; --merge adds such files up"]
                 )
-            tally = found[key] + tally
-        found[key] = tally
-    return list(found.values())
+            tally = together[key] + tally
+        together[key] = tally
+    return list(together.values())
 
 
-def _each(places: Iterable[Place], token: str | None, trust: Place | None) -> Iterator[tuple[Place, Tally]]:
-    for place in places:
-        if isinstance(place, str) and place.startswith(_URL):
-            for tally in fetch_tallies(place, token or os.environ.get("HUBBUB_TOKEN", ""), trust=trust):
-                yield place, tally
-        else:
-            for path in _files(Path(place)):
-                yield path, read_tally(path)
+def _is_url(place: Place) -> bool:
+    return isinstance(place, str) and place.startswith(_URL)
 
 
-def _files(path: Path) -> list[Path]:
-    """The file itself; of a folder, such as `hubbub export` writes, all its JSON files."""
-    if not path.is_dir():
-        return [path]
-    inside = sorted(path.glob("*.json"))
-    if not inside:
+def _token(token: str | None) -> str:
+    return token or os.environ.get("HUBBUB_TOKEN", "")
+
+
+def _read(path: Path, from_data: Callable[[object], T], passed_over: str) -> list[tuple[Place, T]]:
+    """What the file holds; of a folder, such as `hubbub export` writes, all its JSON files but those of one format."""
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    if not files:
         raise Invalid([f"{path}: a folder must hold tally files, got none that ends in .json"])
-    return inside
+    found: list[tuple[Place, T]] = []
+    for file in files:
+        with _named(file):
+            data = _json(file.read_bytes())
+            if file is path or not isinstance(data, dict) or data.get("format") != passed_over:
+                found.append((file, from_data(data)))
+    return found
 
 
 def read_tally(path: Path) -> Tally:
     """One file."""
+    with _named(path):
+        return Tally.from_data(_json(path.read_bytes()))
+
+
+def read_any_tally(path: Path) -> Tally | PairTally:
+    """One file, of a metric or of a pair."""
+    with _named(path):
+        data = _json(path.read_bytes())
+        is_pair = isinstance(data, dict) and data.get("format") == PAIR_FORMAT
+        return PairTally.from_data(data) if is_pair else Tally.from_data(data)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What is wrong within is wrong with this file."""
     try:
-        return Tally.from_json(path.read_bytes())
+        yield
     except Invalid as error:
         raise Invalid(f"{path}: {problem}" for problem in error.problems) from None
 
 
-def write_tallies(tallies: Iterable[Tally], folder: Place) -> list[Path]:
-    """One file for each definition, replaced whole: NAME.json, or NAME-HASH.json where a name has several."""
+def _json(source: bytes) -> object:
+    try:
+        data: object = loads(source)
+    except (ValueError, RecursionError) as error:
+        raise Invalid([f"not a tally: not JSON: {error}"]) from None
+    return data
+
+
+def write_tallies(tallies: Iterable[Tally | PairTally], folder: Place) -> list[Path]:
+    """One file for each definition or pair, replaced whole: NAME.json, or NAME-HASH.json where a name has several."""
     found = list(tallies)
     names = [tally.metric.name for tally in found]
     out = Path(folder)
@@ -89,7 +157,7 @@ def write_tallies(tallies: Iterable[Tally], folder: Place) -> list[Path]:
     return paths
 
 
-def write_tally(tally: Tally, path: Path) -> Path:
+def write_tally(tally: Tally | PairTally, path: Path) -> Path:
     """One file, put into its place whole: nobody ever reads half of it."""
     unfinished = path.with_name(path.name + ".part")
     unfinished.write_text(tally.to_json(), encoding="utf-8")
@@ -113,8 +181,8 @@ class Wanted:
             key: text for key, text in (("metric", metric), ("from", start), ("to", end)) if text is not None
         }
 
-    def has(self, metric: Definition, epoch: int) -> bool:
-        """Whether this epoch of this metric is one of them."""
+    def has(self, metric: Definition | Pair, epoch: int) -> bool:
+        """Whether this epoch of this metric or pair is one of them."""
         if self.metric is not None and self.metric not in (metric.name, metric.metric_hash):
             return False
         if self._start is not None and epoch < epoch_of(metric.every, self._start):
@@ -133,10 +201,11 @@ class Withheld(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a collector hands out, and of how many reports more it does not."""
+    """What a collector hands out, and of how many reports more it does not (of a pair: of how many batches)."""
 
     tallies: list[Tally]
     withheld: list[Withheld]
+    pairs: list[PairTally] = []  # noqa: RUF012  # of a pair's own path, or of a store that was read whole
 
 
 def fetch_tallies(url: str, token: str, wanted: Wanted | None = None, trust: Place | None = None) -> list[Tally]:
@@ -146,6 +215,29 @@ def fetch_tallies(url: str, token: str, wanted: Wanted | None = None, trust: Pla
 
 def fetch_answer(url: str, token: str, wanted: Wanted | None = None, trust: Place | None = None) -> Answer:
     """The same, and what the collector withholds."""
+    return _fetch(url, _TALLIES, token, wanted, trust, answer_from_json)
+
+
+def fetch_pair_tallies(
+    url: str, token: str, wanted: Wanted | None = None, trust: Place | None = None
+) -> list[PairTally]:
+    """The pair tallies of a running collector. Raises `Invalid` with its address and what it said."""
+    return fetch_pair_answer(url, token, wanted, trust).pairs
+
+
+def fetch_pair_answer(url: str, token: str, wanted: Wanted | None = None, trust: Place | None = None) -> Answer:
+    """The same, and what the collector withholds."""
+    return _fetch(url, _PAIRS, token, wanted, trust, pair_answer_from_json)
+
+
+def _fetch(
+    url: str,
+    path: str,
+    token: str,
+    wanted: Wanted | None,
+    trust: Place | None,
+    read: Callable[[bytes], A],
+) -> A:
     import ssl
     import urllib.error
     import urllib.parse
@@ -155,13 +247,13 @@ def fetch_answer(url: str, token: str, wanted: Wanted | None = None, trust: Plac
         raise Invalid([f"url must begin with http:// or https://, got {url!r}"])
     base = url.rstrip("/").removesuffix(_TALLIES)  # which a collector's greeting shows
     request = urllib.request.Request(  # noqa: S310  # the scheme has been checked
-        f"{base}{_TALLIES}?{urllib.parse.urlencode(wanted.query if wanted else {})}",
+        f"{base}{path}?{urllib.parse.urlencode(wanted.query if wanted else {})}",
         headers={"Authorization": f"Bearer {token}"},
     )
     context = ssl.create_default_context(cafile=None if trust is None else os.fspath(trust))
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE, context=context) as response:  # noqa: S310
-            return answer_from_json(response.read())
+            return read(response.read())
     except urllib.error.HTTPError as error:
         raise Invalid([f"{url}: {error.code} {_detail(error.read())}"]) from None
     except urllib.error.URLError as error:
@@ -177,13 +269,24 @@ def tallies_to_json(tallies: Iterable[Tally]) -> str:
 
 def answer_from_json(body: bytes) -> Answer:
     """What a collector says. Raises `Invalid` for anything else."""
+    answer = _answer(body, "tallies")
+    return Answer([Tally.from_data(item) for item in answer["tallies"]], withheld_from_data(answer))
+
+
+def pair_answer_from_json(body: bytes) -> Answer:
+    """What a collector says of pairs. Raises `Invalid` for anything else."""
+    answer = _answer(body, "pairs")
+    return Answer([], withheld_from_data(answer), [PairTally.from_data(item) for item in answer["pairs"]])
+
+
+def _answer(body: bytes, key: str) -> dict[str, Any]:
     try:
-        answer = json.loads(body)
+        answer = loads(body)
     except (ValueError, RecursionError):
         raise Invalid(["must answer with JSON"]) from None
-    if not isinstance(answer, dict) or not isinstance(answer.get("tallies"), list):
-        raise Invalid(["must answer with tallies"])
-    return Answer([Tally.from_data(item) for item in answer["tallies"]], withheld_from_data(answer))
+    if not isinstance(answer, dict) or not isinstance(answer.get(key), list):
+        raise Invalid([f"must answer with {key}"])
+    return answer
 
 
 def withheld_from_data(answer: Mapping[str, object]) -> list[Withheld]:

@@ -11,7 +11,6 @@ vectors in hex. Any byte string gives a Batch or a `Refused` with words, in memo
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from hubbub.protocol.invalid import brief
 from hubbub.protocol.metric import SHORT_HASH_BYTES, Definition
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.report import BATCH_ID_BYTES, MAX_BLOCKS, Batch, Block, Metrics, Report, broken_rules, cohort_rule
+from hubbub.protocol.strict_json import loads
 
 MEDIA_TYPE = "application/vnd.hubbub.reports"
 MEDIA_TYPE_JSON = "application/json"
@@ -51,6 +51,12 @@ def pack(batch: Batch) -> bytes:
 def crc_of(message: bytes) -> int:
     """The crc that a message ought to have: of all of it, with its own field zero."""
     return zlib.crc32(memoryview(message)[HEADER_BYTES:], zlib.crc32(message[: CRC.start] + b"\0\0\0\0"))
+
+
+def renamed(message: bytes, batch_id: bytes) -> bytes:
+    """The same message under another id, and so with another crc."""
+    changed = message[: BATCH_ID.start] + batch_id + message[BATCH_ID.stop :]
+    return changed[: CRC.start] + crc_of(changed).to_bytes(4, "little") + changed[CRC.stop :]
 
 
 def is_whole(message: bytes) -> bool:
@@ -172,9 +178,9 @@ def from_json(message: bytes, metrics: Metrics) -> Batch:
             f"got {nested}"
         )
     try:
-        data = json.loads(message.decode("utf-8"))
+        data = loads(message.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise _malformed(f"a JSON message must be JSON in UTF-8: {type(error).__name__}") from None
+        raise _malformed(f"a JSON message must be JSON in UTF-8, each key once: {type(error).__name__}") from None
     _expect_keys(data, {"version", "batch_id", "reports"}, "the message")
     if type(data["version"]) is not int or data["version"] != VERSION:
         raise Refused("version-unsupported", f"version must be {VERSION}, got {brief(data['version'])}")

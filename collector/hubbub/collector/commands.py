@@ -26,8 +26,12 @@ def add_collect(parser: ArgumentParser) -> None:
     )
     for name, text in HELP.items():
         default = DEFAULTS[name]
+        if isinstance(default, bool):
+            default = "yes" if default else "no"
         shown = f" (default {default})" if isinstance(default, int | float | str | Path) else ""
-        parser.add_argument("--" + name.replace("_", "-"), metavar=METAVARS[name], help=text + shown)
+        option = parser.add_argument("--" + name.replace("_", "-"), metavar=METAVARS[name], help=text + shown)
+        if isinstance(DEFAULTS[name], bool):  # `--rehearsal` is a yes
+            option.nargs, option.const = "?", "yes"
     parser.add_argument("--config", metavar="FILE", help="settings in TOML")
     parser.add_argument(
         "--check", action="store_true", help="check settings, registries, certificate, port and directory, then exit"

@@ -8,11 +8,14 @@ from pathlib import Path
 from hubbub.collector.database import administration
 from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.collector.storage.data_dir import DataDir
-from hubbub.collector.storage.handing_out import Lent
+from hubbub.collector.storage.handing_out import Condition, Lent
 from hubbub.collector.storage.log import Damaged
 from hubbub.collector.storage.logged_counts import LoggedCounts
+from hubbub.collector.storage.pair_counting import counts_of
 from hubbub.collector.storage.sums import Sums
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.metric import Definition
+from hubbub.protocol.pair import Counted, Pair, PairTally
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import Answer, Wanted, Withheld
 
@@ -20,6 +23,16 @@ from hubbub.protocol.tally_files import Answer, Wanted, Withheld
 def select(store: LoggedCounts, wanted: Wanted) -> Lent:
     """The counters wanted, as far as they may be seen."""
     return store.lend(wanted.has)
+
+
+def of_metrics(wanted: Wanted) -> Condition:
+    """What is wanted of the counts of metrics."""
+    return lambda counted, epoch: isinstance(counted, Definition) and wanted.has(counted, epoch)
+
+
+def of_pairs(wanted: Wanted) -> Condition:
+    """What is wanted of those of pairs."""
+    return lambda counted, epoch: isinstance(counted, Pair) and wanted.has(counted, epoch)
 
 
 def withheld(lent: Lent) -> list[Withheld]:
@@ -32,11 +45,27 @@ def withheld(lent: Lent) -> list[Withheld]:
 
 def tallies(cells: Mapping[MetricEpoch, Cells]) -> list[Tally]:
     """One tally for each definition, by name; definitions that share a name stay apart."""
-    metrics = {metric_hash: counted.metric for (metric_hash, _), counted in cells.items()}
     return [
-        Tally(metric, {epoch: counted.counts() for (key, epoch), counted in cells.items() if key == metric_hash})
-        for metric_hash, metric in sorted(metrics.items(), key=lambda item: (item[1].name, item[0]))
+        Tally(metric, {epoch: counted.counts() for epoch, counted in epochs.items()})
+        for metric, epochs in _by_definition(cells)
+        if isinstance(metric, Definition)
     ]
+
+
+def pair_tallies(cells: Mapping[MetricEpoch, Cells]) -> list[PairTally]:
+    """The same for pairs."""
+    return [
+        PairTally(pair, {epoch: counts_of(counted) for epoch, counted in epochs.items()})
+        for pair, epochs in _by_definition(cells)
+        if isinstance(pair, Pair)
+    ]
+
+
+def _by_definition(cells: Mapping[MetricEpoch, Cells]) -> list[tuple[Counted, dict[int, Cells]]]:
+    found: dict[str, tuple[Counted, dict[int, Cells]]] = {}
+    for (metric_hash, epoch), counted in cells.items():
+        found.setdefault(metric_hash, (counted.metric, {}))[1][epoch] = counted
+    return [found[key] for key in sorted(found, key=lambda key: (found[key][0].name, key))]
 
 
 def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> Answer:
@@ -49,8 +78,7 @@ def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> Answer:
             raise Invalid([f"the data directory is damaged; restore a backup, or `hubbub repair`. {error}"]) from None
         try:
             store.show_more()
-            lent = select(store, wanted)
-            return Answer(tallies(lent.cells), withheld(lent))
+            return _answer(select(store, wanted))
         finally:
             store.close()
     finally:
@@ -59,5 +87,8 @@ def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> Answer:
 
 def from_database(store: str, wanted: Wanted) -> Answer:
     """The tallies of a store that collectors share, as far as they would hand them out."""
-    lent = Sums().of(administration().select_from(store, wanted.has))
-    return Answer(tallies(lent.cells), withheld(lent))
+    return _answer(Sums().of(administration().select_from(store, wanted.has)))
+
+
+def _answer(lent: Lent) -> Answer:
+    return Answer(tallies(lent.cells), withheld(lent), pair_tallies(lent.cells))

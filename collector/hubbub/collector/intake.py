@@ -98,7 +98,7 @@ class Intake:
             check_epoch(block.metric, block.epoch, now, self._sealed, day)
             assert isinstance(block.metric, Metric)
             closes.append(closing_day(block.metric, block.epoch))
-        layout = layout_of(batch, min(closes))
+        layout = layout_of(batch, min(closes), relayed and self._catalog.has_unpaired(batch))
         self._layouts.remember(message, layout)
         return Arrival(message, layout)
 
@@ -108,7 +108,7 @@ class Intake:
         kept = tuple(block for block in batch.blocks if block.metric.name not in stopped)
         if kept:
             rest = Batch(batch.batch_id, kept)
-            arrival = Arrival(pack(rest), layout_of(rest, whole.layout.closes))
+            arrival = Arrival(pack(rest), layout_of(rest, whole.layout.closes, self._catalog.has_unpaired(rest)))
             arrival.id_record = whole.id_record
             arrival.num_stopped = whole.layout.num_reports - arrival.layout.num_reports
         else:

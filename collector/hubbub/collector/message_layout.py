@@ -59,6 +59,7 @@ class Layout:
     columns: tuple[Column, ...]
     length: int
     closes: int
+    unpaired: bool = False  # has both metrics of a pair and several reports of them, which are not counted together
 
     def fits(self, message: bytes) -> bool:
         """Whether a message with this table is a good one: its length, its crc, and every report possible."""
@@ -157,7 +158,7 @@ def _table(message: bytes) -> bytes:
     return message[: BATCH_ID.start] + message[HEADER_BYTES : HEADER_BYTES + ENTRY_BYTES * blocks]
 
 
-def layout_of(batch: Batch, closes: int) -> Layout:
+def layout_of(batch: Batch, closes: int, unpaired: bool = False) -> Layout:
     """The layout of a message, from the batch that `unpack` read in it."""
     at = HEADER_BYTES + ENTRY_BYTES * len(batch.blocks)
     columns = []
@@ -167,7 +168,7 @@ def layout_of(batch: Batch, closes: int) -> Layout:
         level = block.cohorts[0] if not block.metric.shape.equal_widths and block.count == 1 else None
         columns.append(Column(block.metric, block.epoch, block.count, at, vectors_at, end, level))
         at = end
-    return Layout(tuple(columns), at, closes)
+    return Layout(tuple(columns), at, closes, unpaired)
 
 
 # --- whether a metric can have made these reports -----------------------------------------------------------------

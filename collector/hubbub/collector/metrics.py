@@ -72,6 +72,7 @@ class CollectorMetrics:
     duplicates: int = 0
     reports: int = 0
     stopped_reports: int = 0
+    unpaired: int = 0
     unread_cut_offs: int = 0
     certificate_expiry: float | None = None
     refused: Counter[str] = field(default_factory=Counter)
@@ -96,6 +97,9 @@ class CollectorMetrics:
             "hubbub_stopped_reports_total", "counter", "reports of stopped metrics, accepted and thrown away"
         )
         yield f"hubbub_stopped_reports_total {self.stopped_reports}"
+        words = "batches of relays with several reports of metrics of a pair, which are not counted together"
+        yield from _head("hubbub_unpaired_batches_total", "counter", words)
+        yield f"hubbub_unpaired_batches_total {self.unpaired}"
         yield from _head("hubbub_rejects_total", "counter", "requests refused, by reason")
         for reason in sorted(_REASONS):
             yield f'hubbub_rejects_total{{reason="{reason}"}} {self.refused[reason]}'

@@ -83,4 +83,4 @@ class Reloader:
 def _read(settings: Settings) -> tuple[Catalog, ssl.SSLContext | None]:
     context = tls_context(settings)
     check_validity(context, settings.tls_certificate)
-    return Catalog.load(settings.metrics, settings.older_metrics), context
+    return Catalog.load(settings.metrics, settings.older_metrics, settings.rehearsal), context

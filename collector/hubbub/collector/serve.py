@@ -29,6 +29,7 @@ from hubbub.collector.http.tls import expiry, tls_context
 from hubbub.collector.intake import Intake
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.operator_log import OperatorLog
+from hubbub.collector.refusal_log import RefusalLog
 from hubbub.collector.reload import Reloader
 from hubbub.collector.settings import Settings
 from hubbub.collector.spread import Database, SpreadCommitter
@@ -60,7 +61,7 @@ def serve(
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
     check_aiohttp()
-    catalog = Catalog.load(settings.metrics, settings.older_metrics)
+    catalog = Catalog.load(settings.metrics, settings.older_metrics, settings.rehearsal)
     context = tls_context(settings)
     own_metrics = CollectorMetrics(certificate_expiry=expiry(context, settings.tls_certificate))
     with _opened(settings, catalog, own_metrics, clock, accept_clock) as stores, _event_loop() as runner:
@@ -86,6 +87,7 @@ def _opened(
         return
     data_dir = DataDir(settings.data)
     try:
+        data_dir.keep_apart(settings.rehearsal)
         try:
             store = EmbeddedStore(data_dir, catalog, clock, settings, own_metrics, accept_clock=accept_clock)
         except Damaged as error:
@@ -152,7 +154,8 @@ async def _serve(
     )
     _tune_garbage_collector()
     runner, port = await _listen(app, settings, context, own_metrics)
-    watching = asyncio.create_task(files.run())
+    refusals = RefusalLog(own_metrics, operator_log)
+    watching = [asyncio.create_task(files.run()), asyncio.create_task(refusals.run())]
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, events.stop.set)
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, events.reload.set)
@@ -166,12 +169,13 @@ async def _serve(
         say(line)
     operator_log.info("collecting", app=catalog.registry.app, metrics=len(catalog.metrics), port=port)
     await events.stop.wait()
-    watching.cancel()
-    reloading.cancel()
+    for task in (*watching, reloading):
+        task.cancel()
     app.draining = True
     operator_log.info("stopping")
     await _finish_requests(runner, settings.drain_seconds)
     await committer.drain()
+    refusals.tell()
     return _last_words(events, own_metrics, operator_log)
 
 
@@ -286,7 +290,9 @@ def _hand_out(token: str, folder: Path, on_terminal: bool) -> str:
 def _greeting(settings: Settings, port: int, place: str, tls: bool) -> list[str]:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"{'https' if tls else 'http'}://{host}:{port}"
+    rehearsal = ["A rehearsal: counts are shown at once, limits are raised, the last 60 epochs are open."]
     return [
+        *(rehearsal if settings.rehearsal else ()),
         f"Collecting on {url}",
         f"  reports   {url}/v1/reports      where clients send; their endpoint is {url}",
         f"  registry  {url}/v1/metrics      public: what is asked, and the label",

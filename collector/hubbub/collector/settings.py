@@ -28,6 +28,7 @@ _OTHER_VARIABLES = (
     "TEST_PGBOUNCER",
     "PICTURES",
 )
+_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 _ADDRESSES = ("postgresql://", "postgres://", "service=")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -38,6 +39,13 @@ class Settings:
 
     metrics: Path = field(metadata={"help": "the registry to count, a metrics.toml"})
     data: Path = field(default=Path("hubbub-data"), metadata={"help": "where counts are kept; made if it is not there"})
+    rehearsal: bool = field(
+        default=False,
+        metadata={
+            "help": "whether this is a rehearsal with made-up installs, on this machine: counts are shown at once, one "
+            "address may send as much as it likes, and the last 60 days, weeks and months are open"
+        },
+    )
     store: str = field(
         default="embedded",
         metadata={
@@ -96,6 +104,10 @@ class Settings:
 
     def _broken_rules(self) -> Iterator[str]:
         databases = databases_in(self.store)
+        if self.rehearsal and self.host not in _THIS_MACHINE:
+            yield f"host must be one of {', '.join(_THIS_MACHINE)} in a rehearsal, got {self.host!r}"
+        if self.rehearsal and self.store != "embedded":
+            yield f"store must be embedded in a rehearsal, got {self.store!r}"
         if self.store != "embedded" and not self.store.startswith(_ADDRESSES):
             yield f"store must be embedded, a postgresql:// address or service=NAME, got {self.store!r}"
         elif len(set(databases)) < len(databases):
@@ -126,6 +138,15 @@ class Settings:
                 yield f"origins must look like https://example.org, got {origin!r}"
 
 
+REHEARSAL: dict[str, Any] = {
+    "data": Path("hubbub-rehearsal"),
+    "min_reports": 0,
+    "sender_rate": 100_000.0,
+    "sender_burst": 1_000_000,
+}
+"""What a rehearsal sets where nothing else is said: nobody's reports are in it, and the whole crowd has one address."""
+
+
 def databases_in(store: str) -> list[str]:
     """The addresses that a `--store` names. A comma may also stand inside one, between hosts."""
     return re.split(rf",(?={'|'.join(_ADDRESSES)})", store)
@@ -146,7 +167,7 @@ def read_settings(flags: Mapping[str, str | None], environment: Mapping[str, str
     if "metrics" not in values and not problems:
         problems.append("metrics must be given: --metrics FILE, HUBBUB_METRICS or metrics = FILE")
     require(problems)
-    return Settings(**values)
+    return Settings(**({**REHEARSAL, **values} if values.get("rehearsal") else values))
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:

@@ -28,7 +28,7 @@ from hubbub.protocol.invalid import require
 def check_start(settings: Settings) -> list[str]:
     """What was found, in lines. Raises `Invalid` or OSError with what would keep a collector from starting."""
     check_aiohttp()
-    catalog = Catalog.load(settings.metrics, settings.older_metrics)
+    catalog = Catalog.load(settings.metrics, settings.older_metrics, settings.rehearsal)
     found = [f"{settings.metrics}: {len(catalog.registry)} metrics; {len(catalog.metrics)} definitions are counted"]
     check_validity(tls_context(settings), settings.tls_certificate)
     if settings.store != "embedded":

@@ -1,4 +1,5 @@
-"""Counters as the text of GET /v1/tallies, in pieces of about a millisecond's work each, and a memory of pieces.
+"""Counters as the text of GET /v1/tallies and /v1/pairs, in pieces of about a millisecond's work each, and a memory of
+pieces.
 
 The tallies are written as `hubbub.protocol.tally_files.tallies_to_json` does, byte for byte; numbers are
 written by numpy, which takes a fifth of the time. Nothing here waits or knows of HTTP.
@@ -8,14 +9,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.collector.storage.counting import Cells, Integers, MetricEpoch
+from hubbub.collector.storage.pair_counting import tables_at
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.pair import Counted, Pair, PairTally
+from hubbub.protocol.pair_shape import PairShape
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import Withheld
+
+Sort = Literal["tallies", "pairs"]
+"""What an answer holds, and the key under which it does."""
 
 _NUMBERS_AT_ONCE = 1 << 14
 _BETWEEN_NUMBERS, _BETWEEN_ROWS = b", ", b"], ["
@@ -55,14 +63,17 @@ class EncodedEpochs:
 
 
 def pieces(
-    cells: Mapping[MetricEpoch, Cells], encoded: EncodedEpochs, withheld: Iterable[Withheld] = ()
+    cells: Mapping[MetricEpoch, Cells],
+    encoded: EncodedEpochs,
+    withheld: Iterable[Withheld] = (),
+    key: Sort = "tallies",
 ) -> Iterator[bytes]:
     """The answer with all these counters: one tally for each definition, by name, its epochs ascending."""
     metrics = {metric_hash: counted.metric for (metric_hash, _), counted in cells.items()}
     epochs: dict[str, list[int]] = {}
     for metric_hash, epoch in sorted(cells):
         epochs.setdefault(metric_hash, []).append(epoch)
-    between = b'{"tallies": ['
+    between = f'{{"{key}": ['.encode()
     for metric_hash, metric in sorted(metrics.items(), key=lambda item: (item[1].name, item[0])):
         yield between + _head(metric)
         for number, epoch in enumerate(epochs[metric_hash]):
@@ -76,8 +87,9 @@ def pieces(
     yield b', "withheld": ' + json.dumps([item._asdict() for item in withheld]).encode() + b"}\n"
 
 
-def _head(metric: Definition) -> bytes:
-    return Tally(metric, {}).to_json().removesuffix(_NO_EPOCHS).encode()
+def _head(metric: Counted) -> bytes:
+    empty = Tally(metric, {}) if isinstance(metric, Definition) else PairTally(metric, {})
+    return empty.to_json().removesuffix(_NO_EPOCHS).encode()
 
 
 def _epoch(key: MetricEpoch, cells: Cells, encoded: EncodedEpochs) -> Iterator[bytes]:
@@ -86,7 +98,8 @@ def _epoch(key: MetricEpoch, cells: Cells, encoded: EncodedEpochs) -> Iterator[b
         yield text
         return
     made: list[bytes] = []
-    for piece in _encode(key[1], cells):
+    encode = _encode_pair if isinstance(cells.metric, Pair) else _encode
+    for piece in encode(key[1], cells):
         made.append(piece)
         yield piece
     encoded.keep(key, cells, b"".join(made))
@@ -103,6 +116,44 @@ def _encode(epoch: int, cells: Cells) -> Iterator[bytes]:
         yield held
         held = piece
     yield held.removesuffix(_BETWEEN_ROWS) + b"]]}"
+
+
+def _encode_pair(epoch: int, cells: Cells) -> Iterator[bytes]:
+    shape = cells.metric.shape
+    assert isinstance(shape, PairShape)
+    first, second, both = zip(*(tables_at(cells, shape, place) for place in range(shape.num_cohorts)), strict=True)
+    yield f'{{"epoch": {epoch}, "num_batches": {cells.num_reports.tolist()}'.encode()
+    for key, tables in (("first", first), ("second", second), ("both", both)):
+        yield f', "{key}": ['.encode()
+        yield from _tables(tables)
+        yield b"]"
+    yield b"}"
+
+
+def _tables(tables: Iterable[Integers]) -> Iterator[bytes]:
+    """Rows of numbers, or tables of rows, with what comes between them; few enough at once."""
+    texts: list[str] = []
+    size = 0
+    between = ""
+    for table in tables:
+        for part in _parts(table):
+            texts.append(between + part)
+            size += len(part)
+            between = ""
+            if size > _NUMBERS_AT_ONCE:
+                yield "".join(texts).encode()
+                texts, size = [], 0
+        between = ", "
+    yield "".join(texts).encode()
+
+
+def _parts(table: Integers) -> Iterator[str]:
+    if table.ndim == 1:
+        yield str(table.tolist())
+        return
+    for number, row in enumerate(table):
+        yield f"{', ' if number else '['}{row.tolist()}"
+    yield "]"
 
 
 def _numbers(counts: Integers, row_ends: NDArray[np.int64]) -> Iterator[bytes]:

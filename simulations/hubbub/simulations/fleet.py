@@ -81,7 +81,7 @@ def run_install(
             random=random,
         )
 
-    with tempfile.TemporaryDirectory(prefix="hubbub-install-", dir=_MEMORY if _MEMORY.is_dir() else None) as directory:
+    with state_folder() as directory:
         client = start()
         client.consent(True)
         for run in runs:
@@ -99,6 +99,12 @@ def run_install(
         counts = Counter(client.status().counts)
         client.close()
     return counts
+
+
+def state_folder(within: str | None = None) -> tempfile.TemporaryDirectory[str]:
+    """A place for the state of one install: in this folder, or in memory where there is such a place."""
+    memory = str(_MEMORY) if _MEMORY.is_dir() else None
+    return tempfile.TemporaryDirectory(prefix="hubbub-install-", dir=within or memory)
 
 
 def _use(client: Client, name: str, value: Any) -> None:
@@ -155,7 +161,7 @@ def run_fleet(fleet: FleetRun, installs: int, processes: int) -> Iterator[Counte
     """Run the whole fleet; yields what each group of installs has counted, as groups are finished."""
     groups = [range(first, min(first + CHUNK, installs)) for first in range(0, installs, CHUNK)]
     context = get_context("spawn")  # a forked child would share what a process must own
-    with ProcessPoolExecutor(processes, context, initializer=_leave_interrupts_to_the_parent) as pool:
+    with ProcessPoolExecutor(processes, context, initializer=leave_interrupts_to_the_parent) as pool:
         try:
             waiting = [pool.submit(run_group, fleet, group) for group in groups]
             for done in as_completed(waiting):
@@ -228,5 +234,5 @@ def _crowd_of(fleet: FleetRun) -> Crowd:
     return _crowds[key]
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def leave_interrupts_to_the_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)

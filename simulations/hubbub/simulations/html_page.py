@@ -1,7 +1,7 @@
 """HTML pages from templates: everything is escaped unless it says otherwise, and a name that is missing is an error.
 
-A page is made by a template in the `templates/` of the package that shows it, with the style sheet of the same name
-from its `static/` inside it: it asks no other file and no network.
+A page is made by a template in the `templates/` of the package that shows it, with the style sheet of all pictures and
+that of the same name from its `static/` inside it: it asks no other file and no network.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ Markup = Callable[[str], str]
 
 
 def require_page_packages() -> None:
-    """Said before the work is done, not after it: which of the packages that a page with pictures needs is missing."""
+    """Said before the work is done, not after it: which of the packages that a page needs is missing."""
     need("jinja2", "'hubbub[dashboard]'")
-    for package in ("altair", "vl_convert"):
-        need(package, "'hubbub[charts]'")
+
+
+def picture_style() -> str:
+    """The style sheet of all pictures."""
+    return files("hubbub.simulations").joinpath("static", "plots.css").read_text(encoding="utf-8")
 
 
 def html_page(package: str, name: str, values: Mapping[str, object], **filters: Markup) -> str:
@@ -36,6 +39,6 @@ def html_page(package: str, name: str, values: Mapping[str, object], **filters: 
     )
     for filter_name, markup in filters.items():
         environment.filters[filter_name] = lambda text, markup=markup: safe(markup(text))
-    style = files(package).joinpath("static", f"{name}.css").read_text(encoding="utf-8")
+    style = picture_style() + files(package).joinpath("static", f"{name}.css").read_text(encoding="utf-8")
     page: str = environment.get_template(f"{name}.html").render(values, style=safe(style))
     return page

@@ -38,8 +38,7 @@ def running_collector(metrics: Path, data: Path) -> Iterator[Collector]:
     """A collector on a free port of this machine; stopped, politely, at the end."""
     command = [sys.executable, "-m", "hubbub.command", "collect"]
     command += ["--metrics", str(metrics), "--data", str(data), "--host", "127.0.0.1", "--port", "0"]
-    command += ["--min-reports", "0"]  # a rehearsal: nobody's reports are in it
-    command += ["--sender-rate", "100000", "--sender-burst", "100000"]  # the whole crowd lives at one address here
+    command += ["--rehearsal"]  # nobody's reports are in it, and the whole crowd lives at one address
     with _running(command, data.parent / "collector.log") as process:
         yield _read_greeting(process, data.parent / "collector.log")
 

@@ -160,6 +160,7 @@ def test_mistakes_are_refused_in_words(world):
         ([page, "--candidates", world / "empty.txt"], "empty.txt: at least one candidate is needed, got none"),
         ([world / "broken.json"], "broken.json: not a tally: format must be 'hubbub.tally', got None"),
         ([flag, "--format", "parquet"], "--format parquet needs --out FILE"),
+        ([flag, "--format", "xlsx"], "--format xlsx needs --out FILE"),
         ([flag, page, "--format", "rappor"], "--format rappor writes one metric, got 2"),
         ([flag, page, "--chart", "x.png"], "--chart draws one metric, got 2"),
         ([flag, "--rappor", "a", "b", "c"], "--rappor takes its three files and neither tallies nor candidates"),
@@ -216,13 +217,19 @@ def test_candidates_beyond_a_million_are_refused(world, monkeypatch):
         decode(world / "page.json", "--candidates", world / "pages.txt")
 
 
-@pytest.mark.parametrize("ending", ["csv", "json", "parquet", "txt"])
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet", "txt", "xlsx"])
 def test_a_file_is_what_its_ending_says_unless_a_format_is_given(world, ending):
     if ending == "parquet":
         pytest.importorskip("pyarrow")
     out = world / f"found.{ending}"
     assert decode(world / "flag2960.json", "--out", out) == 0
-    start = {"csv": b"metric,segment,epochs,value", "json": b"[", "parquet": b"PAR1", "txt": b"asked (flag)"}[ending]
+    start = {
+        "csv": b"metric,segment,epochs,value",
+        "json": b"[",
+        "parquet": b"PAR1",
+        "txt": b"asked (flag)",
+        "xlsx": b"PK",
+    }[ending]
     assert out.read_bytes().startswith(start)
     assert decode(world / "flag2960.json", "--out", out, "--format", "table") == 0
     assert out.read_bytes().startswith(b"asked (flag)")

@@ -57,7 +57,7 @@ def test_the_command_says_no_and_what_would_change_it(capsys) -> None:
     assert "What would change it" in printed
 
 
-@pytest.mark.parametrize("kind", ["flag", "choice", "string", "mean", "histogram", "range", "set"])
+@pytest.mark.parametrize("kind", ["flag", "choice", "string", "mean", "histogram", "range", "set", "cross"])
 def test_the_command_writes_metrics_that_load(kind: str, capsys) -> None:
     assert run("--kind", kind, "--installs", "1e6", "--share", "2%", "--toml") == 0
     registry = Registry.parse(head("planned", 1000) + capsys.readouterr().out)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 from hubbub.analysis import Decoding, Options, decode
+from hubbub.analysis.estimation.standouts import Rest
 from hubbub.analysis.render.export import to_json
 from hubbub.analysis.render.text import table
 from hubbub.protocol.invalid import Invalid
@@ -65,6 +67,23 @@ def test_a_search_is_the_same_every_time_and_says_how_far_it_is(drawn: tuple[Tal
     assert [share for share, _ in told] == sorted(share for share, _ in told)
     assert told[0] == (0.0, "level 1 of 2: 1,641 texts")
     assert told[-1][0] == 1.0
+
+
+def test_texts_that_cannot_stand_out_are_passed_over_and_nothing_changes(
+    drawn: tuple[Tally, dict[str, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed_over: list[bool] = []
+    bound = Rest.stays_below
+
+    def noted(*arguments: Any) -> bool:
+        passed_over.append(bound(*arguments))
+        return passed_over[-1]
+
+    monkeypatch.setattr(Rest, "stays_below", noted)
+    spared = to_json([decode(drawn[0], None, NARROW)])
+    monkeypatch.setattr(Rest, "stays_below", lambda *_: False)
+    assert to_json([decode(drawn[0], None, NARROW)]) == spared
+    assert any(passed_over)
 
 
 def test_a_known_list_goes_along_and_all_of_it_has_rows(drawn: tuple[Tally, dict[str, float]]) -> None:

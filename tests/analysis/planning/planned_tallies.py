@@ -10,8 +10,9 @@ from functools import cache
 import numpy as np
 
 from hubbub.analysis.planning.plan import Plan, share_for
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, Set, String
+from hubbub.protocol.kinds import Choice, Cross, Flag, Histogram, Mean, Range, Set, String
 from hubbub.protocol.metric import Metric
+from hubbub.protocol.shape import Factor
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 
 MIDDLE = 0.5
@@ -57,7 +58,7 @@ def _estimate(plan: Plan, metric: Metric, share: float, rng: np.random.Generator
             high = rng.binomial(reports, MIDDLE + share)
             (row,) = _counts(metric, [reports], [[high]], rng)
             return float(solved(row[0], reports)) - MIDDLE
-        case Choice():
+        case Choice() | Cross():
             (row,) = _counts(metric, [reports], [_spread(held, reports, plan.shape.categories)], rng)
             return float(solved(row[0], reports))
         case String() as shape:
@@ -128,6 +129,9 @@ SHAPES = {
     "histogram": Histogram(edges=tuple(map(Fraction, range(7))), buckets_per_report=2),
     "range": Range(low=Fraction(0), high=Fraction(1), num_leaves=64, branching=4),
     "set": Set(items=tuple("abcdefg"), items_per_report=2),
+    "cross": Cross(
+        factors=(Factor(name="a", shape=Choice(choices=("a", "b", "c"))), Factor(name="b", shape=Flag(absent=True)))
+    ),
 }
 
 

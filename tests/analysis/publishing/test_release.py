@@ -35,6 +35,12 @@ SIXTEENTHS = Range(low=Fraction(0), high=Fraction(16), num_leaves=16, branching=
 CASES = {
     "flag": (define(Flag(), "1", "2"), [1000, 500], "yes", 1 / 3),
     "mean": (define(Mean(low=Fraction(0), high=Fraction(30), absent=Fraction(0)), "1", "2"), [1000, 500], "mean", 10.0),
+    "mean of those who answered": (
+        define(Mean(low=Fraction(0), high=Fraction(30), absent="apart", points=3), "2", "3"),
+        [600, 300, 100, 500],
+        "mean",
+        7.5,
+    ),
     "one of three": (define(Choice(choices=("a", "b")), "1", "2"), [600, 300, 600], "b", 0.2),
     "one of twelve": (define(Choice(choices=tuple("abcdefghijkl"), absent="a"), "2", "3"), [150] * 12, "c", 1 / 12),
     "buckets": (

@@ -34,6 +34,8 @@ ORDER = [
     "low_selected",
     "high_selected",
     "num_reports",
+    "from",
+    "to",
 ]
 
 
@@ -122,7 +124,7 @@ def test_a_table_speaks_plain_words(strings, choices):
     assert lines[3].split()[0] == "a"
     assert "detected" in lines[3]
     assert "below the noise floor" in lines[5]
-    assert "Intervals speak of the installs that reported (reporting)." in text
+    assert "Intervals describe the installs that reported (reporting)." in text
     assert "Noise floor: an estimate under" in text
     assert "If 1.00 % of the reports were fake, an estimate could be off by" in text
     shown = table(strings)

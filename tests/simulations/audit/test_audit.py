@@ -348,3 +348,23 @@ def test_what_two_metrics_show_together_goes_by_pieces_of_one_line() -> None:
     assert (joint.one, joint.other) == pytest.approx(tuple(summed))
     by_remainder = sum(of_a[n % 3] * of_b[n % 5] for n in range(15)) / 15  # as it was
     assert tuple(by_remainder) != pytest.approx(tuple(summed))
+
+
+CROSSED = 'kind = "cross"\nof = ["a", "b"]\nepsilon_one_report = 1\nepsilon_permanent = 2\nmax_values = 2'
+
+
+def test_a_cross_is_audited_by_what_its_factors_recorded() -> None:
+    """Its transcripts are compared where both factors had their first value and where both had their second. That one
+    metric stays while the other changes can be asked of the two factors, not of one and the cross."""
+    asked = registry(a=flag(), b=flag(), both=CROSSED)
+    clients = ClientAudit(asked, 40, 1e-6)
+    for _ in clients.run(Random(20).randbytes):
+        pass
+    found = clients.findings()
+    assert len(found) == ClientAudit.tests_of(asked) == 3 * 6 + 2
+    assert [finding.failure for finding in found if finding.failure] == []
+    of_cross = [finding for finding in found if finding.metric == "both"]
+    assert {finding.what for finding in of_cross} == {"client, 7 reports", "client, presence"}
+    assert {(f.metric, f.what) for f in found if "together" in f.what} == {("b", "client, together with a")}
+    compared = of_cross[0].seen  # of 40 installs, 35 of which record both: about a quarter each way
+    assert compared.trials_of_one + compared.trials_of_other > 8

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from hubbub.simulations.demo.crowd_size import crowd_size
+from hubbub.simulations.demo.people import demo_registry
 from tests.chance import binomial_bounds
 from tests.interrupts import interruptible
 
@@ -45,15 +47,22 @@ def test_every_report_that_was_sent_is_counted_once(once) -> None:
 
 def test_truth_stands_beside_estimate_and_most_intervals_hold_it(once) -> None:
     """The noise is the operating system's, so the number varies; rows of one metric are dependent, which the bound for
-    45 independent rows does not know: a false alarm of 1e-9 leaves room for that."""
+    50 independent rows does not know: a false alarm of 1e-9 leaves room for that."""
     done, _ = once
     found = re.search(r"(\d+) of (\d+) intervals of 95 % hold the truth", done.stdout)
     assert found
     holding, rows = int(found[1]), int(found[2])
-    assert rows == 45
+    assert rows == 50
     assert holding >= binomial_bounds(rows, 0.95, 1e-9)[0]
     for metric in ("dark_theme", "language", "homepage", "startup_time", "file_size", "latency", "exports", "features"):
         assert re.search(rf"^  {metric} ", done.stdout, re.MULTILINE)
+
+
+def test_one_answer_stands_there_given_another(once) -> None:
+    """Of the pair that the collector counts: who has the dark theme, among the users of each language."""
+    done, _ = once
+    for language in ("python", "javascript", "markdown", "rust", "other"):
+        assert re.search(rf"^ +(dark_theme +)?yes, language {language} +\d+\.\d %", done.stdout, re.MULTILINE)
 
 
 def test_starts_stand_there_by_platform_and_exports_by_release(once) -> None:
@@ -68,6 +77,26 @@ def test_starts_stand_there_by_platform_and_exports_by_release(once) -> None:
     ]
 
 
+def test_it_says_what_it_does_and_gives_a_first_estimate_long_before_the_end(once) -> None:
+    done, _ = once
+    lines = done.stdout.splitlines()
+    assert lines[0] == "Starting a collector ..."
+    told = [line for line in lines if "installs have reported" in line][:-1]  # the last is the table's own
+    reported = [int(line.split()[0]) for line in told]
+    assert reported == sorted(set(reported))
+    assert reported[0] <= 40, "two groups of 20, of 120 installs"
+    assert re.search(
+        r" First estimate: dark_theme yes -?\d+\.\d % \(\d+\.\d % to \d+\.\d %\); true \d+\.\d %\.$", told[0]
+    )
+
+
+@pytest.mark.parametrize(("seconds", "installs"), [(0.001, 2000), (0.032, 1200), (0.1, 400), (5.0, 300)])
+def test_a_slow_or_busy_machine_gets_a_smaller_crowd(seconds: float, installs: int) -> None:
+    """Seconds of the clock that each of the first installs takes; two processes, 20 seconds in all."""
+    moments = iter([0.0, 8 * seconds])
+    assert crowd_size(demo_registry(), 2, lambda: next(moments)) == pytest.approx(installs, abs=100)
+
+
 def test_once_needs_no_dashboard(once) -> None:
     done, _ = once
     assert "Watch the estimates" not in done.stdout
@@ -80,6 +109,7 @@ def test_it_names_the_next_commands(once) -> None:
 
 def test_an_interrupt_cleans_up(tmp_path: Path) -> None:
     with interruptible([*DEMO, "--installs", "2000"], {**os.environ, "TMPDIR": str(tmp_path)}) as process:
+        assert process.stdout.readline() == "Starting a collector ...\n"
         first, second = process.stdout.readline(), process.stdout.readline()
         url, dashboard = first.split()[5].rstrip(";"), second.split()[-1]
         token = first.split()[-1]

@@ -13,10 +13,22 @@ import pytest
 
 from hubbub.protocol.encoding import ABSENT as SILENCE
 from hubbub.protocol.encoding import Encoded
-from hubbub.protocol.kinds import FORMS, Choice, Discovery, Flag, Histogram, Mean, Range, Set, String, shape_class
+from hubbub.protocol.kinds import (
+    FORMS,
+    Choice,
+    Cross,
+    Discovery,
+    Flag,
+    Histogram,
+    Mean,
+    Range,
+    Set,
+    String,
+    shape_class,
+)
 from hubbub.protocol.kinds import KINDS as PROTOCOL_KINDS
 from hubbub.protocol.metric import Metric
-from hubbub.protocol.shape import Shape
+from hubbub.protocol.shape import Factor, Shape
 from hubbub.simulations.audit.pairs import far_pairs
 from hubbub.simulations.kinds import KINDS, kind_class, kind_of
 from hubbub.simulations.kinds.kind import NOWHERE, Kind
@@ -31,6 +43,11 @@ EDGES = tuple(Fraction(x) for x in ("0", "0.1", "0.3", "1", "4"))
 SHAPES = [
     (Flag(), [True, False]),
     (Choice(choices=("a", "b", "c")), ["a", "b", "c"]),
+    (Choice(choices=("a", "b"), reserve=2, named=("c",)), ["a", "b", "c"]),
+    (
+        Set(items=tuple("abc"), items_per_report=2, reserve=2, named=("d",)),
+        [frozenset(some) for some in ("", "ad", "c")],
+    ),
     (String(num_bits=16, num_hashes=1, num_cohorts=4), TEXTS),
     (String(num_bits=6, num_hashes=3, num_cohorts=4), TEXTS),
     (String(num_bits=1, num_hashes=1, num_cohorts=8), TEXTS),
@@ -39,12 +56,16 @@ SHAPES = [
     (Range(low=Fraction(0), high=Fraction(4), num_leaves=16, branching=2), NUMBERS),
     (Set(items=tuple("abcd"), items_per_report=2), [frozenset(used) for used in ("", "a", "bd", "acd", "abcd")]),
     (Set(items=tuple("abc"), items_per_report=3), [frozenset(used) for used in ("", "b", "abc")]),
+    (
+        Cross(factors=(Factor(name="a", shape=Choice(choices=("a", "b"))), Factor(name="b", shape=Flag()))),
+        [(0, 0), (1, 1), (2, 0)],
+    ),
 ]
 
 
 def test_every_kind_of_the_protocol_can_be_simulated() -> None:
     forms = {shape_class(kind, [key]).__name__.lower() for kind, key in FORMS}
-    assert set(KINDS) == set(PROTOCOL_KINDS) | forms
+    assert set(KINDS) == {*PROTOCOL_KINDS, *forms, "mean_apart"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,7 +90,11 @@ def _bits(masks: Any, value: int) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    ("shape", "values"), [*SHAPES, (Mean(low=Fraction(0), high=Fraction(4), absent=Fraction(0)), NUMBERS)]
+    ("shape", "values"),
+    [
+        *SHAPES,
+        *((Mean(low=Fraction(0), high=Fraction(4), absent=absent), NUMBERS) for absent in (Fraction(0), "apart")),
+    ],
 )
 def test_no_two_values_are_farther_apart_than_those_audited(shape: Shape, values: list[Any]) -> None:
     """Among the values here, in every cohort that `far_pairs` looks at."""

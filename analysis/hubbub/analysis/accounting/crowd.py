@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil, sqrt
 
 import numpy as np
@@ -28,6 +29,7 @@ Both = tuple[PrivacyLoss, PrivacyLoss]
 """The privacy loss of the one answer against the other, and of the other against the one."""
 
 
+@lru_cache(maxsize=64)  # of each metric a label has bounds and curves, of the same crowds
 def crowd_loss(channel: Channel, others: int) -> Both | None:
     """What the counts of one release tell about which of two answers one report had, beside so many others: of a bit
     channel about one bit, of a k-ary one about two categories. None where the channel leaves no blanket, or is
@@ -38,18 +40,16 @@ def crowd_loss(channel: Channel, others: int) -> Both | None:
             blanket = min(high, low) + min(1 - high, 1 - low)
             if not blanket > 0 or low == 0 or high == 1:
                 return None
-            coins, weight = _bands(others, blanket, _MOST_BANDS)
-            return _loss(
-                [_BesideCoins(coins, weight, np.full(len(coins), high), np.full(len(coins), low))],
-                min(high, low) / blanket,
-            )
+            odds = min(high, low) / blanket
+            # Of a large crowd few bands are as good as many: what they differ in is a smaller part of it.
+            coins, weight = _bands(others, blanket, min(_MOST_BANDS, ceil(_OUTCOMES / _width(blanket * others, odds))))
+            return _loss([_BesideCoins(coins, weight, np.full(len(coins), high), np.full(len(coins), low))], odds)
         case KaryChannel(categories=categories):
             if low == 0:
                 return None
             blanket = low * categories
             # Bands of bands: as many as leave so many outcomes, each band being as wide as its coins make it.
-            wide = len(_support(np.array([int(2 * low * others)]), 0.5)[1])
-            most = min(_MOST_BANDS, ceil(sqrt(_OUTCOMES / wide)))
+            most = min(_MOST_BANDS, ceil(sqrt(_OUTCOMES / _width(2 * low * others, 0.5))))
             coins, weight = _bands(others, blanket, most)
             cases = [_two_categories(high, low, categories, number, most) for number in coins.tolist()]
             return _loss([case.times(part) for case, part in zip(cases, weight.tolist(), strict=True)], 0.5)
@@ -139,6 +139,11 @@ def _loss(cases: Sequence[_BesideCoins], odds: float) -> Both:
     missing = np.array([max(0.0, 1 - float(p.sum())), 0.0]), np.array([0.0, max(0.0, 1 - float(q.sum()))])
     p, q = np.concatenate([p, missing[0]]), np.concatenate([q, missing[1]])
     return PrivacyLoss.of(p, q, step), PrivacyLoss.of(q, p, step)
+
+
+def _width(coins: float, odds: float) -> int:
+    """How many outcomes one band of so many coins has."""
+    return len(_support(np.array([int(coins)]), odds)[1])
 
 
 def _support(coins: Index, odds: float) -> tuple[Index, Index, Mask]:

@@ -12,14 +12,16 @@ from hubbub.analysis import progress
 from hubbub.analysis.alerts import LOOKS_A_YEAR, alert_levels, alerts
 from hubbub.analysis.candidate_lists import is_long
 from hubbub.analysis.candidates_file import paths_by_metric, read_candidates
+from hubbub.analysis.commands.crosstab import add_crosstab, is_crosstab, run_crosstab
 from hubbub.analysis.commands.installs import installs_text
 from hubbub.analysis.commands.search import add_search, decode_and_say
 from hubbub.analysis.comparison import Comparison, compare
 from hubbub.analysis.decoding import decode_lists
-from hubbub.analysis.engines.engine import FORMS, engine_from
+from hubbub.analysis.engines.engine import engine_from
 from hubbub.analysis.installs import active_installs
 from hubbub.analysis.options import CORRECTIONS, ESTIMANDS, QUANTILES, Options
 from hubbub.analysis.rappor import decode_rappor, to_rappor
+from hubbub.analysis.render.excel import write_excel
 from hubbub.analysis.render.export import comparisons_to_json, to_csv, to_json, write_parquet
 from hubbub.analysis.render.segments import segment_tables
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
@@ -30,7 +32,7 @@ from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.tally import Tally, by_segment, undivided, within
 from hubbub.protocol.tally_files import Wanted, read_tallies
 
-FORMATS = ("table", "csv", "json", "parquet", "rappor")
+FORMATS = ("table", "csv", "json", "parquet", "xlsx", "rappor")
 
 
 def add_decode(parser: ArgumentParser) -> None:
@@ -46,7 +48,9 @@ def add_decode(parser: ArgumentParser) -> None:
         "  hubbub decode tallies --by release\n"
         "  hubbub decode by_segment --only release=2.1 --against-only release=2.0\n"
         "  hubbub decode dark_theme.json --trend --from 2026-W40 --annotate releases.toml\n"
+        "  hubbub decode tallies --out found.xlsx\n"
         "  hubbub decode tallies --installs\n"
+        "  hubbub decode theme_os.json --given os\n"
         "  hubbub decode latency.json --between 0 100 --quantile 0.5 --quantile 0.99\n"
         "  hubbub decode --rappor params.csv counts.csv map.csv --format rappor\n"
         "\n"
@@ -56,8 +60,8 @@ def add_decode(parser: ArgumentParser) -> None:
         "tallies", metavar="TALLY", nargs="*", help="tally files, or folders of them; epochs of one metric are pooled"
     )
     add_candidates(parser)
-    _add_engine(parser)
     add_search(parser)
+    add_crosstab(parser)
     parser.add_argument(
         "--rappor", metavar=("PARAMS", "COUNTS", "MAP"), nargs=3, help="decode files of google/rappor instead"
     )
@@ -74,7 +78,7 @@ def add_decode(parser: ArgumentParser) -> None:
     parser.add_argument("--merge", action="store_true", help="add up tallies that hold the same epoch")
     parser.add_argument("--format", choices=FORMATS, help="how to write the result (default: as --out ends, or table)")
     parser.add_argument("--json", action="store_const", dest="format", const="json", help="the same as --format json")
-    parser.add_argument("--out", metavar="FILE", help="where to write; needed for parquet")
+    parser.add_argument("--out", metavar="FILE", help="where to write; needed for parquet and xlsx (Excel)")
     parser.add_argument("--chart", metavar="FILE", help="draw the result: .png, .svg or .html")
     parser.add_argument(
         "--privacy-chart", metavar="FILE", help="draw what a growing number of reports of one value reveals at most"
@@ -83,7 +87,7 @@ def add_decode(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--estimand",
         choices=ESTIMANDS,
-        help="whom the intervals speak of (default: reporting; with --fail-on-change population)",
+        help="whom the intervals describe (default: reporting; with --fail-on-change population)",
     )
     parser.add_argument("--correction", choices=CORRECTIONS, default="bonferroni", help="for many values at once")
     parser.add_argument("--exclude-absent", action="store_true", help="shares among those who answered")
@@ -122,15 +126,6 @@ def _add_segments(parser: ArgumentParser) -> None:
         )
     parser.add_argument("--from", dest="start", metavar="PERIOD", help="first day, week or month (default: all)")
     parser.add_argument("--to", dest="end", metavar="PERIOD", help="last day, week or month")
-
-
-def _add_engine(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--engine",
-        help="who screens the candidates: " + FORMS + ". With it, or with a folder of lists (text or Parquet files), a "
-        "Parquet file or a text of more than a million lines, a long list gives rows only of what was detected and of "
-        "the largest others",
-    )
 
 
 def _add_numbers(parser: ArgumentParser) -> None:
@@ -194,6 +189,8 @@ def run_decode(arguments: Namespace) -> int:
     )
     arguments.format = arguments.format or _format_of(arguments.out)
     require(_contradictions(arguments))
+    if is_crosstab(arguments):
+        return run_crosstab(arguments, options)
     if arguments.installs:
         return _show_installs(arguments)
     arguments.by_epoch = arguments.by_epoch or arguments.trend
@@ -224,9 +221,9 @@ def _show_installs(arguments: Namespace) -> int:
 
 
 def _format_of(out: str | None) -> str:
-    """What the ending of a file says: .csv, .json and .parquet; a table otherwise."""
+    """What the ending of a file says: .csv, .json, .parquet and .xlsx; a table otherwise."""
     ending = Path(out or "").suffix.lower().removeprefix(".")
-    return ending if ending in ("csv", "json", "parquet") else "table"
+    return ending if ending in ("csv", "json", "parquet", "xlsx") else "table"
 
 
 def _contradictions(arguments: Namespace) -> Iterator[str]:
@@ -259,9 +256,9 @@ def _contradictions(arguments: Namespace) -> Iterator[str]:
         yield f"--annotate is for --trend or --by-epoch --chart, got it without: {arguments.annotate!r}"
     if arguments.trend and against:
         yield "--trend and a comparison exclude each other: it has two sides"
-    if arguments.trend and arguments.format in ("parquet", "rappor"):
+    if arguments.trend and arguments.format in ("parquet", "xlsx", "rappor"):
         yield f"--trend writes a table, csv or json, got --format {arguments.format}"
-    if against and arguments.format in ("parquet", "rappor"):
+    if against and arguments.format in ("parquet", "xlsx", "rappor"):
         yield f"a comparison writes a table, csv or json, got --format {arguments.format}"
 
 
@@ -412,10 +409,10 @@ def _write(arguments: Namespace, decodings: Sequence[Decoding]) -> None:
         points = trend(decodings, arguments.value, _annotations(arguments))
         return _put(arguments, trend_text(points, arguments.format, _style(arguments)))
     match arguments.format:
-        case "parquet":
+        case "parquet" | "xlsx":
             if not arguments.out:
-                raise Invalid(["--format parquet needs --out FILE"])
-            return write_parquet(decodings, arguments.out)
+                raise Invalid([f"--format {arguments.format} needs --out FILE"])
+            return (write_parquet if arguments.format == "parquet" else write_excel)(decodings, arguments.out)
         case "csv":
             text = to_csv(decodings)
         case "json":

@@ -18,6 +18,7 @@ from hubbub.analysis.planning.words import answer_words, table_words, toml_of
 from hubbub.analysis.render.text import short_number, short_percent
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.lint import slots_of_silence
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.shape import Shape
@@ -38,6 +39,7 @@ def add_plan(parser: ArgumentParser) -> None:
         "  hubbub plan --kind flag --table                                            how many in general?\n"
         "  hubbub plan --kind choice --num-choices 16 --once --table                  how many, if asked once?\n"
         "  hubbub plan --kind flag --history 4 --life 52 --installs 20000             how often, if answers change?\n"
+        "  hubbub plan --crosstab 3x2 --difference 5% --epsilon 2                     two answers at once?\n"
         "  hubbub plan metrics.toml --installs 1e6 --consent 0.3                      what will each metric show?\n"
         "  hubbub plan metrics.toml --lifetime 30                                     share a budget out"
     )
@@ -46,12 +48,13 @@ def add_plan(parser: ArgumentParser) -> None:
         "--kind",
         choices=KINDS,
         default="string",
-        help="of the metric (default: string); discovery is a string with discover = true",
+        help="of the metric (default: string); discovery is a string with discover = true, mean_apart a mean "
+        'with absent = "apart"',
     )
     parser.add_argument("--installs", type=float, help="that run the app")
     parser.add_argument("--share", type=_share, help="of installs that hold the answer to be seen: 0.01 or 1%%")
     parser.add_argument("--epsilon", type=Fraction, help="epsilon_one_report")
-    parser.add_argument("--power", type=_share, help="how likely it shall be seen (default: 0.8)")
+    parser.add_argument("--power", type=_share, help="probability of detection (default: 0.8)")
     parser.add_argument("--permanent", type=Fraction, help="epsilon_permanent (default: twice epsilon, at least 2)")
     parser.add_argument("--consent", type=_share, default=1.0, help="share of installs that agree (default: 1)")
     parser.add_argument("--alpha", type=_share, default=0.05, help="chance that any detection is false (default: 0.05)")
@@ -66,12 +69,22 @@ def add_plan(parser: ArgumentParser) -> None:
     parser.add_argument("--life", type=int, default=104, help="epochs an install lives (default: 104, two years)")
     parser.add_argument("--lifetime", type=Fraction, help="share this lifetime_epsilon out over METRICS.TOML")
     parser.add_argument("--chart", metavar="FILE", help="draw what is seen over reports: .png, .svg or .html")
+    parser.add_argument(
+        "--crosstab",
+        metavar="GROUPSxANSWERS",
+        help="two answers at once: segment, cross or pair, and how many installs; --epsilon is that of both together",
+    )
+    parser.add_argument(
+        "--difference", type=_share, default=0.05, help="with --crosstab: between two groups (default: 5%%)"
+    )
     parser.add_argument("--table", action="store_true", help="how many are needed, over common shares and epsilons")
     parser.add_argument("--toml", action="store_true", help="write the planned metric as TOML")
     parser.add_argument("--json", action="store_true", help="the answer as JSON")
 
 
 def run_plan(arguments: Namespace) -> int:
+    if arguments.crosstab:
+        return _plan_crosstab(arguments)
     if arguments.table:
         return _print_table(arguments)
     if arguments.lifetime is not None:
@@ -79,6 +92,34 @@ def run_plan(arguments: Namespace) -> int:
     if arguments.metrics is not None:
         return _plan_registry(arguments)
     return _plan_one(arguments)
+
+
+# --- two answers at once ------------------------------------------------------------------------------------------
+
+
+def _plan_crosstab(arguments: Namespace) -> int:
+    from hubbub.analysis.planning.crosstab_plan import CrosstabPlan, crosstab_words, possible
+
+    groups, times, answers = arguments.crosstab.lower().partition("x")
+    if not (times and groups.isdecimal() and answers.isdecimal()):
+        raise Invalid([f"--crosstab must be GROUPSxANSWERS, such as 3x2, got {arguments.crosstab!r}"])
+    if arguments.epsilon is None:
+        raise Invalid(["--crosstab needs --epsilon, that of both answers together"])
+    plan = CrosstabPlan(
+        groups=int(groups),
+        answers=int(answers),
+        epsilon=arguments.epsilon,
+        difference=arguments.difference,
+        power=arguments.power or 0.8,
+        alpha=arguments.alpha,
+        consent=arguments.consent,
+    )
+    enough = possible(plan, arguments.installs)
+    if arguments.json:
+        print(json.dumps({"reports": plan.ways, "enough": enough}, indent=2))
+    else:
+        print("\n".join(crosstab_words(plan, arguments.installs)))
+    return 0 if enough else 1
 
 
 # --- one metric ---------------------------------------------------------------------------------------------------
@@ -216,7 +257,7 @@ def _facts(plan: Plan, unknown: str, answer: float) -> dict[str, Any]:
         "std_error": plan.std_error(),
         "seen_from": plan.line,
         "what_would_change_it": what_would_change_it(plan) if answer == inf else [],
-        **({} if plan.noise.history is None else sights_to_json(plan)),
+        **(sights_to_json(plan) if plan.has_history else {}),
     }
 
 
@@ -271,6 +312,7 @@ def _plan_registry(arguments: Namespace) -> int:
             strings=arguments.strings if metric.shape.open_list else 0,
             once=metric.every == "once",
             noise_given=metric.noise,
+            sample=float(metric.sample),
         )
         rows.append((metric, plan, share_for(plan)))
     if arguments.json:
@@ -293,6 +335,9 @@ def _plan_registry(arguments: Namespace) -> int:
         of = "" if plan.goal.counts_holders else f" {plan.goal.of}"
         epsilon = show(metric.epsilon_one_report)
         print(f"{metric.name:<20}{metric.kind:<12}{epsilon:>9}{short_percent(plan.std_error(0.0)):>12}{seen:>12}{of}")
+    for metric in registry:
+        for doubt in slots_of_silence(metric):
+            print(f"warning: [metrics.{metric.name}] {doubt}")
     return 0
 
 

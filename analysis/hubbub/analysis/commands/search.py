@@ -9,12 +9,14 @@ from time import process_time
 
 from hubbub.analysis import progress
 from hubbub.analysis.decoding import decode
+from hubbub.analysis.engines.engine import FORMS
 from hubbub.analysis.options import DEFAULTS, Options
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.tally import Tally
 
 
 def add_search(parser: ArgumentParser) -> None:
+    _add_engine(parser)
     parser.add_argument(
         "--beam",
         metavar="N",
@@ -42,3 +44,12 @@ def _memory() -> str:
         return ""
     unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
     return f", with at most {getrusage(RUSAGE_SELF).ru_maxrss // unit} MB"
+
+
+def _add_engine(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine",
+        help="who screens the candidates: " + FORMS + ". With it, or with a folder of lists (text or Parquet files), a "
+        "Parquet file or a text of more than a million lines, a long list gives rows only of what was detected and of "
+        "the largest others",
+    )

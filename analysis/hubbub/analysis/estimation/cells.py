@@ -23,6 +23,7 @@ import numpy as np
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation import history_noise
 from hubbub.analysis.options import Estimand
+from hubbub.protocol.cadence import Cadence
 from hubbub.protocol.channel import Noise, SubsetChannel
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Counts, Tally
@@ -150,7 +151,7 @@ class Cohort:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PooledTally:
     """The cohorts of one definition. `sampling` is 1 / (all its installs); `asked` is the share of the installs in use
-    that an average period of these epochs has asked, all of them unless answers have a history."""
+    that an average period of these epochs has asked, all of them unless answers have a history or it is of a sample."""
 
     metric: Definition
     epochs: tuple[int, ...]
@@ -178,19 +179,13 @@ def pool_counts(metric: Definition, epochs: Mapping[int, Counts], count_variance
     num_cohorts = metric.shape.num_cohorts
     reports = np.array([epoch.num_reports for epoch in counts], dtype=np.float64).reshape(len(counts), num_cohorts)
     epochs_with_reports = np.count_nonzero(reports, axis=0)
-    asked = 1.0
-    if metric.every == "once":
-        reports = reports.sum(axis=0, keepdims=True)
-    elif metric.hold is not None and counts:
-        periods, period = np.unique([epoch // metric.hold for epoch in epochs], return_inverse=True)
-        asked = len(counts) / (len(periods) * metric.hold)
-        reports = np.array([reports[period == number].sum(axis=0) for number in range(len(periods))])
+    reports, asked = crowds_of(reports, list(epochs), metric.every, metric.hold)
     cohorts = tuple(
         Cohort(
             noise=noise,
             reports=float(reports[:, c].sum()),
             ones=_ones([epoch.bit_counts[c] for epoch in counts], metric.shape.width(c)),
-            sampling=_sampling(reports[:, c]),
+            sampling=sampling_of(reports[:, c]),
             single_epoch=int(np.count_nonzero(reports[:, c])) <= 1,
             one_hot=metric.one_hot,
             pairs=pairs,
@@ -198,8 +193,22 @@ def pool_counts(metric: Definition, epochs: Mapping[int, Counts], count_variance
         )
         for c in range(num_cohorts)
     )
-    sampling = _sampling(reports.sum(axis=1))
+    sampling = sampling_of(reports.sum(axis=1))
+    asked *= float(metric.sample)
     return PooledTally(metric=metric, epochs=tuple(epochs), cohorts=cohorts, sampling=sampling, asked=asked)
+
+
+def crowds_of(reports: Array, epochs: Sequence[int], every: Cadence, hold: int | None) -> tuple[Array, float]:
+    """Reports of epochs (the first axis) as those of crowds, each of which has an install once: all epochs of a
+    question that is asked once, those of each period where answers have a history, else each epoch by itself. And the
+    share of the installs in use that an average crowd has asked."""
+    if every == "once":
+        return reports.sum(axis=0, keepdims=True), 1.0
+    if hold is None or not epochs:
+        return reports, 1.0
+    periods, period = np.unique([epoch // hold for epoch in epochs], return_inverse=True)
+    together = np.array([reports[period == number].sum(axis=0) for number in range(len(periods))])
+    return together, len(epochs) / (len(periods) * hold)
 
 
 def finite_population(pools: Sequence[PooledTally], estimand: Estimand, *, same_installs: bool = True) -> float:
@@ -230,7 +239,7 @@ def _ones(rows: Sequence[Sequence[int]], width: int) -> Array:
     return total
 
 
-def _sampling(reports: Array) -> float:
+def sampling_of(reports: Array) -> float:
     """Variance factor of a mean over epochs in which the smaller crowd is always part of the larger.
 
     Two epochs of N and N' installs then share min(N, N') of them, and their shares covary by 1 / max(N, N').

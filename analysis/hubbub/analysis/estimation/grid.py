@@ -44,16 +44,28 @@ class GridMean:
 
 def grid_mean(cohorts: Sequence[Cohort], points: int, estimand: Estimand, confidence: float) -> GridMean:
     """Of the cohorts of several definitions, one each, which the same installs answered."""
+    return mean_of_places(cohorts, np.linspace(0, 1, points), points, estimand, confidence)
+
+
+def mean_of_places(
+    cohorts: Sequence[Cohort], places: Array, points: int, estimand: Estimand, confidence: float
+) -> GridMean:
+    """The same where the categories stand at these places, from 0 to 1: first the evenly spaced points to which numbers
+    were rounded, then those that were not, such as that of silence.
+
+    A report names one category, so that shares sum to 1 and a place that is added to all of them adds as much to the
+    mean: the variances above are those of places less their average, which sum to 0 as v does.
+    """
     known = [cohort for cohort in cohorts if cohort.reports]
     if not known:
         return GridMean(place=np.nan, std_error=np.inf, low=-np.inf, high=np.inf, too_wide=np.inf)
-    v = np.linspace(-0.5, 0.5, points)
-    precision = np.array([1 / _noise(cohort, v, _TYPICAL_SQUARE) for cohort in known])
-    weight = precision / precision.sum()
+    v = places - 0.5
+    centre = float(v.mean())
+    weight = weights_of(known, v - centre)
     share = np.sum([w * cohort.shares for w, cohort in zip(weight, known, strict=True)], axis=0)
-    mean = float(share @ v)
+    mean = float(share @ (v - centre)) + centre
     square = float(np.clip(share @ v**2, mean**2, 0.25))
-    noise = sum(w**2 * _noise(cohort, v, square) for w, cohort in zip(weight, known, strict=True))
+    noise = noise_of_mean(known, weight, v - centre, square - 2 * centre * mean + centre**2)
     sampling = shared_sampling([cohort.sampling for cohort in known], weight.tolist())
     if estimand == "population":
         # As a function of the true place s: Var(V) = E[V^2] - (s - 1/2)^2 = E[V^2] - 1/4 + s (1 - s).
@@ -61,7 +73,7 @@ def grid_mean(cohorts: Sequence[Cohort], points: int, estimand: Estimand, confid
             floor=np.array([noise + sampling * (square - 0.25)]), slope=np.zeros(1), sampling=np.array([sampling])
         )
     else:
-        rounding = most_rounding(share) / (points - 1) ** 2
+        rounding = rounding_of(share, points) * float(places[1] - places[0]) ** 2
         variance = Variance(floor=np.array([noise + sampling * rounding]), slope=np.zeros(1), sampling=np.zeros(1))
     place = np.array([mean + 0.5])
     low, high = score_interval(place, variance, confidence)
@@ -73,6 +85,23 @@ def grid_mean(cohorts: Sequence[Cohort], points: int, estimand: Estimand, confid
         high=float(high[0]),
         too_wide=float(np.sqrt(total / noise)) if estimand == "reporting" and noise > 0 else np.inf,
     )
+
+
+def weights_of(known: Sequence[Cohort], scores: Array) -> Array:
+    """How much each definition counts: by its precision, for numbers that are anywhere in the range."""
+    precision = np.array([1 / _noise(cohort, scores, _TYPICAL_SQUARE) for cohort in known])
+    return np.asarray(precision / precision.sum())
+
+
+def noise_of_mean(known: Sequence[Cohort], weight: Array, scores: Array, square: float) -> float:
+    """The variance by noise of a weighted mean of these scores, which sum to 0; `square` is E[score^2] of the truth."""
+    return float(sum(w**2 * _noise(cohort, scores, square) for w, cohort in zip(weight, known, strict=True)))
+
+
+def rounding_of(share: Array, points: int) -> float:
+    """The most that rounding to the first so many categories can have added, in units of a squared step."""
+    rounded = float(np.clip(1 - share[points:].sum(), 0, 1))
+    return rounded * most_rounding(share[:points])
 
 
 def _noise(cohort: Cohort, v: Array, square: float) -> float:

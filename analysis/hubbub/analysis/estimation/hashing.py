@@ -6,7 +6,7 @@ positions are array operations, one cohort at a time, so that nothing larger tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import mmh3
@@ -22,19 +22,22 @@ Words = npt.NDArray[np.uint64]
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFF_FFFF)
-_CHUNK = 8192  # candidates at a time: what is worked on then fits the processor's cache
+_CHUNK = 16_384  # candidates at a time: what is worked on then fits the processor's cache
 
 
 def digests(candidates: Sequence[str]) -> Words:
     """One row (h1, h2) for each candidate."""
-    digest = mmh3.mmh3_x64_128_digest
-    # ASCII is its own NFC form.
-    whole = b"".join([digest(text.encode() if text.isascii() else canonical(text), 0) for text in candidates])
+    return digests_of_bytes([text.encode() if text.isascii() else canonical(text) for text in candidates])
+
+
+def digests_of_bytes(canonical_texts: Iterable[bytes]) -> Words:
+    """The same for candidates that are canonical bytes already."""
+    whole = b"".join(map(mmh3.mmh3_x64_128_digest, canonical_texts))  # seed 0, its default
     return np.frombuffer(whole, dtype="<u8").reshape(-1, 2)
 
 
 def canonical(text: str) -> bytes:
-    """The bytes that are hashed; raises `Invalid` for a text that has none."""
+    """The bytes that are hashed (ASCII is its own NFC form); raises `Invalid` for a text that has none."""
     try:
         return canonical_text(text)
     except UnicodeEncodeError as error:
@@ -66,21 +69,38 @@ def _pick(num_cohorts: int, num_bits: int, num_hashes: int, seeds: Words) -> Pos
 def _pick_some(num_bits: int, num_hashes: int, seeds: Words, picked: Positions) -> None:
     step = seeds[:, 1] | np.uint64(1)
     state = seeds[:, 0].copy()
+    word, half = np.empty_like(state), np.empty_like(state)
     for first in range(0, len(picked), num_hashes):
         rows = picked[first : first + num_hashes]
         for i in range(num_hashes):
             if i % 2 == 0:
                 state += step  # the stream's next word; it wraps at 2**64 as it should
-                word = mix(state)
-            half = word & _LOW if i % 2 else word >> _HALF
-            position: Any = (half * np.uint64(num_bits - i) >> _HALF).astype(picked.dtype)
-            for taken in np.sort(rows[:i], axis=0):
-                position += position >= taken
-            rows[i] = position
+                mix_into(word, state, half)
+                np.right_shift(word, _HALF, out=half)
+            else:
+                np.bitwise_and(word, _LOW, out=half)
+            half *= np.uint64(num_bits - i)
+            half >>= _HALF
+            rows[i] = half
+            if i:
+                for taken in np.sort(rows[:i], axis=0):
+                    rows[i] += rows[i] >= taken
 
 
 def mix(state: Words) -> Words:
     """SplitMix64's finaliser."""
-    z = (state ^ state >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return z ^ z >> np.uint64(31)
+    mixed = np.empty_like(state)
+    mix_into(mixed, state, np.empty_like(state))
+    return mixed
+
+
+def mix_into(out: Words, state: Words, spare: Words) -> None:
+    """`mix` without an array for each step, which is where a million texts would spend their time."""
+    np.right_shift(state, np.uint64(30), out=out)
+    out ^= state
+    out *= np.uint64(0xBF58476D1CE4E5B9)
+    np.right_shift(out, np.uint64(27), out=spare)
+    out ^= spare
+    out *= np.uint64(0x94D049BB133111EB)
+    np.right_shift(out, np.uint64(31), out=spare)
+    out ^= spare

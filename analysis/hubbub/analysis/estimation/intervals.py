@@ -99,20 +99,28 @@ class Ratios:
 
 
 def score_ratios(
-    top: Array, bottom: float, variance: Callable[[Array], Array], var_bottom: float, confidence: float
+    top: Array,
+    bottom: float | Array,
+    variance: Callable[[Array], Array],
+    var_bottom: float | Array,
+    confidence: float,
 ) -> Ratios:
-    """top / bottom, each with all ratios r for which top - r bottom is not surprising (Fieller 1954).
+    """top / bottom, each with all ratios r for which top - r bottom is not surprising (Fieller 1954). One bottom for
+    all, or one for each.
 
     Its variance is taken where the ratio is r and not where it was estimated: `variance` gives it for a ratio of each
     row (the last axis). Where counts are small the two differ much: nobody counted does not mean nobody there.
 
     The ends are found by halving, from the plain reach outwards and then inwards, to a billionth of it.
     """
+    bottom, var_bottom = np.broadcast_to(bottom, top.shape), np.broadcast_to(var_bottom, top.shape)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = top / bottom
-    std_error = np.sqrt(np.maximum(variance(np.nan_to_num(ratio)), 0)) / abs(bottom) if bottom else top * np.nan
+        ratio = np.where(bottom == 0, np.nan, top / bottom)
+        std_error = np.sqrt(np.maximum(variance(np.nan_to_num(ratio)), 0)) / np.abs(bottom)
+    std_error = np.where(bottom == 0, np.nan, std_error)
     z2 = critical(confidence) ** 2
-    if not bottom**2 > z2 * var_bottom:
+    open_ended = ~(bottom**2 > z2 * var_bottom)  # the bottom itself may be nothing: no ratio can be excluded
+    if open_ended.all():
         return Ratios(ratio, std_error, np.full_like(top, -np.inf), np.full_like(top, np.inf))
 
     def surprising(r: Array) -> Mask:
@@ -123,7 +131,7 @@ def score_ratios(
     step = np.maximum(np.where(np.isfinite(std_error), np.sqrt(z2) * std_error, 0), 1e-6) * np.ones_like(side)
     inside, outside = centre * np.ones_like(side), centre + side * step
     for _ in range(40):  # doubled until it is too far
-        far = surprising(outside)
+        far = surprising(outside) | open_ended
         if far.all():
             break
         step = np.where(far, step, 2 * step)
@@ -133,26 +141,32 @@ def score_ratios(
         middle = (inside + outside) / 2
         far = surprising(middle)
         inside, outside = np.where(far, inside, middle), np.where(far, middle, outside)
-    low, high = np.where(np.isnan(ratio), side * np.inf, outside)
+    low, high = np.where(np.isnan(ratio) | open_ended, side * np.inf, outside)
     return Ratios(ratio, std_error, low, high)
 
 
 def ratios(
-    top: Array, bottom: float, var_top: Array, covariance: Array, var_bottom: float, confidence: float
+    top: Array,
+    bottom: float | Array,
+    var_top: Array,
+    covariance: Array,
+    var_bottom: float | Array,
+    confidence: float,
 ) -> Ratios:
     """top / bottom, each with its interval by Fieller (1954): all ratios r for which top - r bottom is not surprising.
+    One bottom for all, or one for each.
 
     Where the bottom itself may be nothing, no ratio can be excluded and the interval is the whole line.
     """
+    bottom, var_bottom = np.broadcast_to(bottom, top.shape), np.broadcast_to(var_bottom, top.shape)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = top / bottom
         spread = var_top - 2 * ratio * covariance + ratio**2 * var_bottom
-        std_error = np.sqrt(np.maximum(spread, 0)) / abs(bottom)
-    z2 = critical(confidence) ** 2
-    a = bottom**2 - z2 * var_bottom
-    if not a > 0:
-        return Ratios(ratio, std_error, np.full_like(top, -np.inf), np.full_like(top, np.inf))
-    b = top * bottom - z2 * covariance
-    c = top**2 - z2 * var_top
-    root = np.sqrt(np.maximum(b**2 - a * c, 0))
-    return Ratios(ratio, std_error, (b - root) / a, (b + root) / a)
+        std_error = np.sqrt(np.maximum(spread, 0)) / np.abs(bottom)
+        z2 = critical(confidence) ** 2
+        a = bottom**2 - z2 * var_bottom
+        b = top * bottom - z2 * covariance
+        c = top**2 - z2 * var_top
+        root = np.sqrt(np.maximum(b**2 - a * c, 0))
+        low, high = (np.where(a > 0, (b + side * root) / a, side * np.inf) for side in (-1, 1))
+    return Ratios(ratio, std_error, low, high)

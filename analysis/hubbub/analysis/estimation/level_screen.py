@@ -16,6 +16,7 @@ from hubbub.analysis.estimation.design import Design, gathered
 from hubbub.analysis.estimation.fit import Fit
 from hubbub.analysis.estimation.hashing import Positions
 from hubbub.analysis.estimation.prefix_search import best
+from hubbub.analysis.estimation.standouts import MARGIN, Rest
 from hubbub.analysis.estimation.string_screen import (
     Alone,
     StringEstimates,
@@ -85,23 +86,46 @@ def score_level(design_of: DesignOf, where: Positions, alpha: float) -> LevelSco
     return LevelScores(scores, taken, fitted)
 
 
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """The texts that stood out or nearly did when all were scored, and those that were fitted then."""
+
+    rows: Index
+    where: Positions
+    rest: Rest
+
+
 class _Looks:
-    """A `Look` over all texts of a level; the design holds those that are fitted or just came."""
+    """A `Look` over all texts of a level, or over those that can stand out; the design holds those that are fitted or
+    just came."""
 
     def __init__(self, design_of: DesignOf, where: Positions) -> None:
         self.held: Index = np.zeros(0, dtype=np.int64)
         self._design_of, self._where = design_of, where
+        self._near: _Near | None = None
 
     def scores(self, design: Design, fit: Fit) -> Array:
         return gathered(self._where, design.offset, fit.weights.cells * fit.residual) / absent_deviation(design, fit)
 
     def __call__(self, design: Design, fit: Fit, threshold: float, most: int) -> tuple[Design, Fit, Index]:
         kept = self.held[fit.chosen]
-        z = self.scores(design, fit)
-        z[kept] = -np.inf
-        new = np.flatnonzero(z > threshold)
-        if len(new) > most:
-            new = best(z, most)
+        new = self._above(design, fit, threshold, most, kept)
         self.held = np.union1d(kept, new)
         held = self._design_of(np.ascontiguousarray(self._where[:, self.held]))
         return held, replace(fit, chosen=np.searchsorted(self.held, kept)), np.searchsorted(self.held, new)
+
+    def _above(self, design: Design, fit: Fit, threshold: float, most: int, kept: Index) -> Index:
+        scored, deviation = fit.weights.cells * fit.residual, absent_deviation(design, fit)
+        near = self._near
+        if near is not None and near.rest.stays_below(threshold * deviation, scored, design.blocks):
+            z = gathered(near.where, design.offset, scored) / deviation
+            z[np.searchsorted(near.rows, kept)] = -np.inf
+            new = np.flatnonzero(z > threshold)
+            return near.rows[best(z, most) if len(new) > most else new]
+        z = self.scores(design, fit)
+        rows = np.union1d(kept, np.flatnonzero(z > threshold - MARGIN))
+        rest = Rest(scored, (threshold - MARGIN) * deviation)
+        self._near = _Near(rows, np.ascontiguousarray(self._where[:, rows]), rest)
+        z[kept] = -np.inf
+        new = np.flatnonzero(z > threshold)
+        return best(z, most) if len(new) > most else new

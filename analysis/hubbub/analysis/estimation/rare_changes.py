@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from hubbub.analysis.arrays import Array
 
-_HALVINGS = 60
+_HALVINGS, _STEPS = 12, 4  # halvings come near, and each of Newton's steps then doubles the digits
 _NEAR = 0.5  # standard deviations: nearer than that nothing is rare, and the formula divides nothing by nothing
 
 
@@ -42,6 +42,9 @@ def _tail(distance: Array, up: tuple[Array, Array], down: tuple[Array, Array]) -
         short = v / b * np.expm1(b * s) - w / c * np.expm1(-c * s) < distance
         low, high = np.where(short, s, low), np.where(short, high, s)
     s = (low + high) / 2
+    for _ in range(_STEPS):
+        slope = v / b * np.expm1(b * s) - w / c * np.expm1(-c * s)
+        s = np.clip(s - (slope - distance) / (v * np.exp(b * s) + w * np.exp(-c * s)), low, high)
     cumulant = v / b**2 * (np.expm1(b * s) - b * s) + w / c**2 * (np.expm1(-c * s) + c * s)
     spread = v * np.exp(b * s) + w * np.exp(-c * s)
     r, u = np.sqrt(2 * (s * distance - cumulant)), s * np.sqrt(spread)

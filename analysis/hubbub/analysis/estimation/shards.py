@@ -1,8 +1,8 @@
-"""What a worker does with one file of a long list of candidates: count it, find repeats, score it, estimate it.
+"""What a worker does with one stretch of a long list of candidates: score it, estimate it.
 
-Every function here reads one file in pieces, takes all else it needs as an argument, and returns little: sums, and the
-few candidates that stand out. Sums are of whole numbers (multiples of a power of two), so that they are the same
-however a list is cut into files, and whoever adds up what.
+Every function here reads one stretch in pieces, takes all else it needs as an argument, and returns little: sums, and
+the few candidates that stand out. Sums are of whole numbers (multiples of a power of two), so that they are the same
+however a list is cut into files and stretches, and whoever adds up what.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from hubbub.analysis.arrays import Array, Index
-from hubbub.analysis.candidate_lists import pieces
+from hubbub.analysis.candidate_lists import Stretch, pieces
 from hubbub.analysis.estimation.design import gathered, scattered
-from hubbub.analysis.estimation.hashing import Positions, Words, digests, positions
+from hubbub.analysis.estimation.hashing import Positions, Words, canonical, digests_of_bytes, positions
 from hubbub.analysis.estimation.string_screen import Alone, is_known
 from hubbub.protocol.kinds import String
 
@@ -29,9 +29,9 @@ MOST_OTHERS = 10
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One file: the number of its first candidate in the whole list, and which of its candidates came before."""
+    """One stretch: the number of its first candidate in the whole list, and which of its candidates came before."""
 
-    path: str
+    stretch: Stretch
     first: int
     repeats: Index
 
@@ -84,33 +84,6 @@ class Survivors:
         )
 
 
-# --- before anything is estimated ---------------------------------------------------------------------------------
-
-
-def count(path: str) -> int:
-    return sum(len(some) for some in pieces(path, PIECE))
-
-
-class Part(NamedTuple):
-    """Of a file, the candidates whose digests fall into part `part` of `parts`."""
-
-    path: str
-    part: int
-    parts: int
-
-
-def keys(wanted: Part) -> tuple[Words, Index]:
-    """The digests' first halves, and which candidates of the file they are."""
-    found, rows, start = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.int64)], 0
-    for some in pieces(wanted.path, PIECE):
-        first_half = digests(some)[:, 0]
-        here = np.flatnonzero(first_half % np.uint64(wanted.parts) == np.uint64(wanted.part))
-        found.append(first_half[here])
-        rows.append(here + start)
-        start += len(some)
-    return np.concatenate(found), np.concatenate(rows)
-
-
 # --- a look -------------------------------------------------------------------------------------------------------
 
 
@@ -119,20 +92,48 @@ class LookAt(NamedTuple):
     hashing: Hashing
     scored: Array
     deviation: float
-    threshold: float
+    least: float
     most: int
     taken: Index  # the numbers of those that are fitted already
 
 
-def look(given: LookAt) -> Survivors:
-    """The candidates that score above the threshold, at most so many, by their scores."""
-    best = Survivors.joined([])
+def look(given: LookAt) -> Best:
+    """The candidates that score above the least, in deviations; at most so many, the best ones."""
+    best = Best(given.least, given.most)
     for piece in _hashed(given.shard, given.hashing):
         z = piece.gather(given.scored) / given.deviation
-        z[np.isin(piece.numbers, given.taken)] = -np.inf
-        above = piece.survivors(np.flatnonzero(z > given.threshold), z, z)
-        best = Survivors.joined([best, above]).best(given.most)
+        z[piece.places(given.taken)] = -np.inf
+        best.add(piece.survivors(np.flatnonzero(z > given.least), z, z))
     return best
+
+
+class Best:
+    """The survivors with the largest values, at most so many, in list order; whoever is not among them has a value of
+    at most `floor`."""
+
+    def __init__(self, floor: float, most: int) -> None:
+        self.floor = floor
+        self._most = most
+        self._parts: list[Survivors] = []
+
+    def add(self, some: Survivors, floor: float = -np.inf) -> None:
+        """Survivors further down the list, and what those that are not among them have at most."""
+        self.floor = max(self.floor, floor)
+        self._parts.append(some)
+        if sum(map(len, self._parts)) > 2 * self._most:
+            self._parts = [self._cut()]
+
+    def found(self) -> Survivors:
+        self._parts = [self._cut()]
+        return self._parts[0]
+
+    def _cut(self) -> Survivors:
+        whole = Survivors.joined(self._parts)
+        if len(whole) <= self._most:
+            return whole
+        kept = whole.best(self._most)
+        self.floor = max(self.floor, float(kept.values.min(initial=np.inf)))
+        return kept
 
 
 # --- the verdict --------------------------------------------------------------------------------------------------
@@ -187,7 +188,8 @@ def judge(given: Judge) -> Verdict:
 
 
 def _judge_piece(given: Judge, piece: Piece) -> Verdict:
-    others = ~np.isin(piece.numbers, given.taken)
+    others = np.ones(len(piece.numbers), dtype=bool)
+    others[piece.places(given.taken)] = False
     _, norm = given.alone.norms(piece.gather)
     known = is_known(norm, given.largest_own) & others
     estimate, std_error = given.alone.estimates(piece.gather, norm, known)
@@ -220,32 +222,43 @@ def histogram(z: Array, edges: Array) -> Index:
 @dataclass(frozen=True, slots=True)
 class Piece:
     numbers: Index
-    texts: list[str]
+    lines: list[bytes]
     seeds: Words
     gather: Callable[[Array], Array]
     scatter: Callable[[Array], Array]
 
+    def places(self, numbers: Index) -> Index:
+        """Where the candidates with these numbers are, of those in this piece; none of them is a repeat."""
+        low, high = np.searchsorted(numbers, [self.numbers[0], self.numbers[-1] + 1]) if len(self.numbers) else (0, 0)
+        return np.searchsorted(self.numbers, numbers[low:high])
+
     def survivors(self, chosen: Index, values: Array, errors: Array, most: int | None = None) -> Survivors:
         if most is not None and len(chosen) > most:
             chosen = np.sort(chosen[np.argsort(-values[chosen], kind="stable")[:most]])
-        texts = tuple(self.texts[i] for i in chosen.tolist())
+        texts = tuple(self.lines[i].decode() for i in chosen.tolist())
         return Survivors(self.numbers[chosen], self.seeds[chosen], texts, values[chosen], errors[chosen])
+
+
+def hashed_pieces(stretch: Stretch) -> Iterator[tuple[list[bytes], Words]]:
+    """The candidates of a stretch, piece by piece, with their digests."""
+    for lines in pieces(stretch, PIECE):
+        yield lines, digests_of_bytes([line if line.isascii() else canonical(line.decode()) for line in lines])
 
 
 def _hashed(shard: Shard, hashing: Hashing) -> Iterator[Piece]:
     start = 0
-    for texts in pieces(shard.path, PIECE):
-        rows = np.arange(start, start + len(texts))
-        start += len(texts)
-        low, high = np.searchsorted(shard.repeats, [rows[0], start])
+    for lines, seeds in hashed_pieces(shard.stretch):
+        rows = np.arange(start, start + len(lines))
+        low, high = np.searchsorted(shard.repeats, [start, start + len(lines)])
         if low < high:
-            rows = np.delete(rows, shard.repeats[low:high] - rows[0])
-            texts = [texts[i] for i in (rows - (start - len(texts))).tolist()]
-        seeds = digests(texts)
+            rows = np.delete(rows, shard.repeats[low:high] - start)
+            seeds = seeds[rows - start]
+            lines = [lines[i] for i in (rows - start).tolist()]
+        start = start + len(lines) + int(high - low)
         where = hashing.where(seeds)
         yield Piece(
             rows + shard.first,
-            texts,
+            lines,
             seeds,
             partial(gathered, where, hashing.offset),
             partial(scattered, where, hashing.offset, hashing.num_cells),

@@ -8,36 +8,33 @@ estimates are spread, from which best guesses are learnt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import frexp, ldexp
-from typing import TypeVar
 
 import numpy as np
 
-from hubbub.analysis.arrays import Index, Mask
-from hubbub.analysis.engines.engine import Engine
+from hubbub.analysis.arrays import Array, Index
 from hubbub.analysis.estimation.design import Design
 from hubbub.analysis.estimation.fit import Fit
 from hubbub.analysis.estimation.hashing import Words
+from hubbub.analysis.estimation.repeats import Lists, Spreading
 from hubbub.analysis.estimation.selection import detected
 from hubbub.analysis.estimation.shards import (
     MOST_OTHERS,
+    Best,
     Hashing,
     Judge,
     LookAt,
-    Part,
-    Shard,
     Survivors,
     Verdict,
-    count,
     histogram,
     in_units,
     judge,
-    keys,
     look,
     no_verdict,
 )
+from hubbub.analysis.estimation.standouts import MARGIN, MOST_KEPT, StandOuts
 from hubbub.analysis.estimation.string_screen import (
     HISTOGRAM_EDGES,
     Alone,
@@ -48,27 +45,12 @@ from hubbub.analysis.estimation.string_screen import (
     judged_with,
     take_in,
 )
-from hubbub.analysis.progress import NamedProgress
-from hubbub.protocol.invalid import Invalid
 
-T = TypeVar("T")
-R = TypeVar("R")
 DesignOf = Callable[[Words], Design]
 """The design of candidates with these digests."""
 
-_PART = 1 << 23  # digests compared at a time, in search of repeats: 64 MB
-_MOST_REPEATS = 10_000_000
 _MAYBE = 10.0  # times the level of detection: where workers begin to send candidates back, to be judged here
 _UNITS = 1 << 30  # in a standard error: sums of estimates are rounded so little
-
-
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """All files of a long list, counted; `repeats` candidates stand in it more than once."""
-
-    shards: tuple[Shard, ...]
-    num_candidates: int
-    repeats: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,57 +60,6 @@ class Spread:
     design: Design
     texts: tuple[str, ...]
     found: StringEstimates
-
-
-class Spreading:
-    """An engine, and somebody who is told how far each pass over the files has come."""
-
-    def __init__(self, engine: Engine, progress: NamedProgress) -> None:
-        self._engine = engine
-        self._progress = progress
-        self._passes = 0
-
-    def map(self, function: Callable[[T], R], items: Sequence[T], what: str) -> Iterator[R]:
-        self._passes += 1
-        for done, found in enumerate(self._engine.map(function, items), 1):
-            self._progress(done / len(items), f"pass {self._passes}: {what}")
-            yield found
-
-
-def counted(paths: Sequence[str], spreading: Spreading) -> Lists:
-    """How long each file is, and which of its candidates stand further up in the list: each counts once.
-
-    Candidates are compared by 64 bits of their digests: among 10^8 different ones two are taken for one with a chance
-    of 1 in 3000, and then one of them is not looked for.
-    """
-    sizes = list(spreading.map(count, paths, "counting"))
-    firsts = np.cumsum([0, *sizes]).tolist()
-    parts = max(1, -(-firsts[-1] // _PART))
-    repeated: list[list[Index]] = [[] for _ in paths]
-    repeats = 0
-    for part in range(parts):
-        found = list(spreading.map(keys, [Part(path, part, parts) for path in paths], "finding repeats"))
-        again = _seen_before(np.concatenate([words for words, _ in found]))
-        repeats += int(again.sum())
-        if repeats > _MOST_REPEATS:
-            raise Invalid([f"candidates: at most {_MOST_REPEATS:,} repeats, got more; sort -u leaves each but once"])
-        start = 0
-        for place, (words, rows) in enumerate(found):
-            repeated[place].append(rows[again[start : start + len(words)]])
-            start += len(words)
-    shards = tuple(
-        Shard(path, first, np.sort(np.concatenate(rows)))
-        for path, first, rows in zip(paths, firsts, repeated, strict=False)
-    )
-    return Lists(shards, firsts[-1] - repeats, repeats)
-
-
-def _seen_before(words: Words) -> Mask:
-    again = np.zeros(len(words), dtype=bool)
-    order = np.argsort(words, kind="stable")
-    same = words[order[1:]] == words[order[:-1]]
-    again[order[1:][same]] = True
-    return again
 
 
 def screen_lists(lists: Lists, design_of: DesignOf, hashing: Hashing, alpha: float, spreading: Spreading) -> Spread:
@@ -145,28 +76,37 @@ def screen_lists(lists: Lists, design_of: DesignOf, hashing: Hashing, alpha: flo
 
 
 class _Looks:
-    """Each look is a pass over the files. The design holds those that are fitted or just came, in list order."""
+    """Each look is a pass over the files, or at those that the last pass kept, where no other can stand out. The design
+    holds those that are fitted or just came, in list order."""
 
     def __init__(self, lists: Lists, design_of: DesignOf, hashing: Hashing, spreading: Spreading) -> None:
         self.held = Survivors.joined([])
         self.design = design_of(self.held.seeds)
         self._lists, self._design_of, self._hashing, self._spreading = lists, design_of, hashing, spreading
+        self._stand_outs: StandOuts | None = None
 
     def __call__(self, design: Design, fit: Fit, threshold: float, most: int) -> tuple[Design, Fit, Index]:
-        kept = self.held.only(fit.chosen)
+        fitted = self.held.only(fit.chosen)
         scored, deviation = fit.weights.cells * fit.residual, absent_deviation(design, fit)
-        items = [
-            LookAt(shard, self._hashing, scored, deviation, threshold, most, kept.numbers)
-            for shard in self._lists.shards
-        ]
-        new = Survivors.joined([])
-        for part in self._spreading.map(look, items, "looking for strings that stand out"):
-            new = Survivors.joined([new, part]).best(most)
-        both = Survivors.joined([kept, new])
+        kept = self._stand_outs
+        if kept is None or not kept.rest.stays_below(threshold * deviation, scored, design.blocks):
+            kept = self._stand_outs = self._passed(scored, deviation, threshold, most, fitted)
+        new = kept.above(self._hashing, scored, deviation, threshold, fitted).best(most)
+        both = Survivors.joined([fitted, new])
         self.held = both.only(np.argsort(both.numbers))
         self.design = self._design_of(self.held.seeds)
-        place_of_kept, place_of_new = (np.searchsorted(self.held.numbers, some.numbers) for some in (kept, new))
+        place_of_kept, place_of_new = (np.searchsorted(self.held.numbers, some.numbers) for some in (fitted, new))
         return self.design, replace(fit, chosen=place_of_kept), place_of_new
+
+    def _passed(self, scored: Array, deviation: float, threshold: float, most: int, fitted: Survivors) -> StandOuts:
+        least, most = threshold - MARGIN, max(most, MOST_KEPT)
+        items = [
+            LookAt(shard, self._hashing, scored, deviation, least, most, fitted.numbers) for shard in self._lists.shards
+        ]
+        best = Best(least, most)
+        for part in self._spreading.map(look, items, "looking for strings that stand out"):
+            best.add(part.found(), part.floor)
+        return StandOuts.of_pass(best, fitted, scored, deviation)
 
 
 class _Judging:

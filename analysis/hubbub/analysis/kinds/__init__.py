@@ -16,12 +16,14 @@ KINDS = {
     "discovery": "hubbub.analysis.kinds.discovery:DISCOVERY",
     "choice": "hubbub.analysis.kinds.choice:CHOICE",
     "mean": "hubbub.analysis.kinds.mean:MEAN",
+    "mean_apart": "hubbub.analysis.kinds.mean_apart:MEAN_APART",
     "histogram": "hubbub.analysis.kinds.histogram:HISTOGRAM",
     "range": "hubbub.analysis.kinds.range:RANGE",
     "set": "hubbub.analysis.kinds.set:SET",
+    "cross": "hubbub.analysis.kinds.cross:CROSS",
 }
-"""Where each kind is, by the `form` of its shape: its name in metrics.toml, but for strings that are discovered.
-Loaded when it is first asked for."""
+"""Where each kind is, by the `form` of its shape: its name in metrics.toml, but for strings that are discovered
+and means that ask absence apart. Loaded when it is first asked for."""
 
 
 def kind_of(name: str) -> Kind[Any]:

@@ -27,7 +27,8 @@ class Questions:
 
     `best_guess` makes possible shares of estimates and their variances. `rest_is_absent`: whoever is in no answer's
     share did not answer. `attack_gain` is how far one fake report of n moves a share, times n. `several`: an install
-    may be in the shares of several answers, which then depend on each other in ways that nobody knows.
+    may be in the shares of several answers, which then depend on each other in ways that nobody knows. `unnamed` are
+    spare places, which nobody can have answered with yet: they are estimated like the others, and have no row.
     """
 
     values: Sequence[str]
@@ -38,6 +39,7 @@ class Questions:
     notes: Sequence[str] = ()
     rest_is_absent: bool = False
     several: bool = False
+    unnamed: frozenset[int] = frozenset()
 
 
 def decode_answers(pools: Pools, questions: Questions, options: Options) -> Decoding:
@@ -53,25 +55,50 @@ def decode_answers(pools: Pools, questions: Questions, options: Options) -> Deco
         low=low,
         high=high,
         p_value=found.p_value,
-        best_guess=questions.best_guess(found.estimate, found.std_error**2),
+        best_guess=_best_guess(questions, found),
         variance=found.variance,
     )
     if questions.rest_is_absent:
         rows = _with_absent(rows, found, pools, finite, options)
-    tests = max(1, sum(role == ANSWER for role in questions.roles))
+    tests = max(1, sum(role == ANSWER for role in questions.roles) - len(questions.unnamed))
     floor = float(np.max(np.sqrt(found.variance.floor))) * Rule(tests, options.alpha).deviations
     answered_only = options.exclude_absent and ABSENT in rows.roles
     if answered_only:
         rows = _among_answered(rows, found, cohorts, finite, options)
+    notes = [*questions.notes, *_notes(found), *_found_unnamed(questions, found, options)]
+    if questions.unnamed:
+        rows = rows.only([i for i, value in enumerate(rows.values) if value is not UNNAMED])
     return assemble(
         pools,
         options,
         rows,
         diagnostics=_diagnostics(cohorts, found, questions, options),
         noise_floor=floor,
-        notes=[*questions.notes, *_notes(found)],
+        notes=notes,
         answered_only=answered_only,
     )
+
+
+UNNAMED = "(a spare place)"
+"""In place of the value of an answer that has no name yet."""
+
+
+def _best_guess(questions: Questions, found: Shares) -> Array:
+    """Of spare places nothing: nobody can have answered with them."""
+    named = np.array([i not in questions.unnamed for i in range(len(found.estimate))])
+    guess = np.zeros(len(named))
+    guess[named] = questions.best_guess(found.estimate[named], found.std_error[named] ** 2)
+    return guess
+
+
+def _found_unnamed(questions: Questions, found: Shares, options: Options) -> list[str]:
+    """A spare place that somebody seems to have answered with was named by a newer registry than these tallies know."""
+    level = options.alpha / max(len(questions.unnamed), 1)
+    seen = sum(bool(found.p_value[i] <= level) for i in questions.unnamed)
+    if not seen:
+        return []
+    places = "a spare place" if seen == 1 else f"{seen} spare places"
+    return [f"Installs answer with {places}: read these tallies with the metrics.toml that names them."]
 
 
 def bit_attack_gain(pools: Pools) -> float:

@@ -390,4 +390,5 @@ DISCOVERY: Kind[Discovery] = Kind(
         PlanOption("num_groups", 16, "discovery (default: 16 groups a level)"),
     ),
     plan_remarks=_plan_remarks,
+    released=lambda decoding: [i for i in decoding.detected.nonzero()[0].tolist() if decoding.roles[i] == ANSWER],
 )

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from hubbub.analysis.estimation.cells import PooledTally
 from hubbub.analysis.kinds.categorical import Questions, bit_attack_gain, decode_answers
+from hubbub.analysis.kinds.factor import Factor, categories_of, one_bit
 from hubbub.analysis.kinds.kind import Kind, Pools
 from hubbub.analysis.kinds.variances import bit_variance
 from hubbub.analysis.options import Options
@@ -31,6 +33,11 @@ def decode_flag(pools: Pools, candidates: Sequence[str], options: Options) -> De
     return decode_answers(pools, questions, options)
 
 
+def _factor(pool: PooledTally, candidates: Sequence[str], options: Options) -> Factor:
+    metric = pool.metric
+    return Factor(categories=categories_of(metric), responses=(one_bit(metric.noise),))
+
+
 def _planned(given: Mapping[str, int], strings: int) -> Flag:
     return Flag()
 
@@ -41,5 +48,6 @@ FLAG: Kind[Flag] = Kind(
     planned=_planned,
     toml=lambda shape: "absent = false",
     asked=lambda shape: 1.0,
+    factor=_factor,
     released=lambda decoding: range(len(decoding)),
 )

@@ -6,8 +6,13 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
+import numpy as np
+
+from hubbub.analysis.estimation.cells import PooledTally
+from hubbub.analysis.estimation.factor_scores import asked_in_parts, bit_scores, response, with_none
 from hubbub.analysis.estimation.learnt_guesses import learnt_shares
 from hubbub.analysis.kinds.categorical import Questions, bit_attack_gain, decode_answers
+from hubbub.analysis.kinds.factor import Factor, categories_of, one_of, reports_of, some_or_none
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
 from hubbub.analysis.kinds.rows import require_same_shape
 from hubbub.analysis.kinds.variances import bit_variance
@@ -41,6 +46,28 @@ def _unit_variance(shape: Histogram, noise: Noise, share: float, strings: int) -
     return asked * bit_variance(noise, share) + (asked - 1) * share * (1 - share)
 
 
+def _factor(pool: PooledTally, candidates: Sequence[str], options: Options) -> Factor:
+    """Its buckets, and none of them. Of an install that is asked about a few, the others stand in for the rest."""
+    shape, noise = pool.metric.shape, pool.metric.noise
+    assert isinstance(shape, Histogram)
+    if not shape.asks_part:
+        categories = categories_of(pool.metric)
+        always = len(categories) == shape.num_buckets  # every install is in a bucket
+        responses = (one_of(noise, len(categories)) if always else some_or_none(noise, shape.num_buckets),)
+        return Factor(categories=categories, responses=responses)
+    buckets = [[shape.bucket(c, i) for i in range(shape.buckets_per_report)] for c in range(shape.num_cohorts)]
+    masks = [np.eye(shape.num_buckets + 1)[:, asked] for asked in buckets]
+    plain = [mask[:-1, :] @ bit_scores(noise, mask.shape[1]) for mask in masks]
+    scores = [with_none(each) for each in asked_in_parts(plain, reports_of(pool))]
+    return Factor(
+        categories=categories_of(pool.metric, silence_is_apart=True),
+        responses=tuple(response(noise, mask, score) for mask, score in zip(masks, scores, strict=True)),
+        notes=(
+            f"Of {pool.metric.name}, an install is asked for {shape.buckets_per_report} of {shape.num_buckets} parts.",
+        ),
+    )
+
+
 def _planned(given: Mapping[str, int], strings: int) -> Histogram:
     edges = tuple(Fraction(i) for i in range(given["num_buckets"] + 1))
     return Histogram(edges=edges, buckets_per_report=given["buckets_per_report"])
@@ -57,6 +84,7 @@ HISTOGRAM: Kind[Histogram] = Kind(
     planned=_planned,
     toml=_toml,
     tested=lambda shape, candidates: shape.num_buckets,
+    factor=_factor,
     asked=lambda shape: shape.buckets_per_report / shape.num_buckets,
     released=lambda decoding: range(len(decoding.values)),
     plan_options=(

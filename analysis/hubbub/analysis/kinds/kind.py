@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from hubbub.analysis.estimation.cells import PooledTally
+from hubbub.analysis.kinds.factor import Factor
 from hubbub.analysis.options import Options
 from hubbub.analysis.progress import NamedProgress
 from hubbub.analysis.result import Decoding
@@ -91,6 +92,8 @@ class Kind(Generic[S]):
     """In place of `decode` where that takes seconds: it is told whom to tell how far it is."""
     released: Callable[[Decoding], Sequence[int]] | None = None
     """The rows of a result that can be published, because their errors allow for noise on counts; None: none."""
+    factor: Callable[[PooledTally, Sequence[str], Options], Factor] | None = None
+    """Of one side of a crosstab, given the counts of that side; None: its answers can be none."""
     has_shares: bool = True
     """Whether its rows are shares, so that those among the installs that answered can be asked for."""
     has_ranges: bool = False

@@ -14,10 +14,20 @@ from fractions import Fraction
 
 import numpy as np
 
+from hubbub.analysis.estimation.cells import PooledTally
 from hubbub.analysis.estimation.grid import GridMean, grid_mean
 from hubbub.analysis.estimation.shares import shares
+from hubbub.analysis.kinds.factor import Factor, categories_of, one_bit, one_of
 from hubbub.analysis.kinds.kind import Goal, Kind, PlanOption, Pools, Sketch
-from hubbub.analysis.kinds.rows import Columns, assemble, average_installs, cohorts_of, places_of, require_same_shape
+from hubbub.analysis.kinds.rows import (
+    Columns,
+    assemble,
+    average_installs,
+    cohorts_of,
+    counted,
+    places_of,
+    require_same_shape,
+)
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import NUMBER, Decoding, Diagnostics
 from hubbub.protocol.channel import Noise
@@ -46,6 +56,7 @@ def decode_mean(pools: Pools, candidates: Sequence[str], options: Options) -> De
         p_value=np.full(2, np.nan),
         best_guess=factor * (low_end + span * np.clip(found.place, 0, 1)),
     )
+    rows = counted(rows, 1, pools, options)
     gain = min(pool.cohorts[0].noise.gain for pool in pools)
     return assemble(
         pools,
@@ -82,13 +93,36 @@ def _of_points(pools: Pools, shape: Mean, options: Options) -> GridMean:
 
 
 def _notes(shape: Mean, options: Options, found: GridMean) -> list[str]:
-    notes = [f"An install that recorded nothing counts as {float(shape.absent):g}."]
+    assert shape.absent != "apart"
+    return [
+        f"An install that recorded nothing counts as {float(shape.absent):g}.",
+        *rounding_notes(shape, options, found),
+    ]
+
+
+def rounding_notes(shape: Mean, options: Options, found: GridMean) -> list[str]:
+    """How much wider than needed an interval may be because rounding hides how far numbers spread."""
+    notes = []
     if options.estimand == "reporting" and shape.points == 2:
         notes.append("The interval is exact if all installs hold the same number, and wider than needed otherwise.")
     elif options.estimand == "reporting" and np.isfinite(found.too_wide):
         most = np.ceil(100 * found.too_wide) / 100
         notes.append(f"The interval allows for the most that rounding can add; it is at most {most:g} times too wide.")
     return notes
+
+
+def _factor(pool: PooledTally, candidates: Sequence[str], options: Options) -> Factor:
+    """Its points: the average of their numbers is that of the numbers that were rounded to them."""
+    shape, noise = pool.metric.shape, pool.metric.noise
+    assert isinstance(shape, Mean)
+    return Factor(
+        categories=categories_of(pool.metric),
+        responses=(one_bit(noise) if shape.points == 2 else one_of(noise, shape.points),),
+        notes=(
+            f"{pool.metric.name} is known by points to which numbers were rounded by chance: the averages are those of "
+            "the numbers, the shares those of the points.",
+        ),
+    )
 
 
 def _unit_variance(shape: Mean, noise: Noise, share: float, strings: int) -> float:
@@ -108,7 +142,8 @@ def _planned(given: Mapping[str, int], strings: int) -> Mean:
     return Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0), points=given.get("points", 2))
 
 
-def _alternatives(shape: Mean, given: Mapping[str, int]) -> list[Mean]:
+def alternatives(shape: Mean, given: Mapping[str, int]) -> list[Mean]:
+    """The same mean with as many points as there may be."""
     return [shape] if "points" in given else [shape.replace(points=points) for points in range(2, _MOST_TRIED + 1)]
 
 
@@ -126,10 +161,11 @@ MEAN: Kind[Mean] = Kind(
     decode=decode_mean,
     unit_variance=_unit_variance,
     planned=_planned,
-    alternatives=_alternatives,
+    alternatives=alternatives,
     plan_options=(PlanOption("points", None, "mean (default: as many as are best)"),),
     plan_remarks=_remarks,
     slots=lambda shape: shape.points,
+    factor=_factor,
     has_shares=False,
     toml=lambda shape: f"low = 0\nhigh = 1\nabsent = 0\npoints = {shape.points}",
     released=lambda decoding: [0],  # not the sum: it rests on the number of installs, too

@@ -11,10 +11,11 @@ import numpy as np
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation import misfit
-from hubbub.analysis.estimation.cells import finite_population
+from hubbub.analysis.estimation.cells import PooledTally, finite_population
 from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.estimation.tree import Levels
+from hubbub.analysis.kinds.factor import Categories, Factor, some_or_none
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
 from hubbub.analysis.kinds.rows import Columns, assemble, require_same_shape
 from hubbub.analysis.kinds.variances import bit_variance, tree_gain
@@ -24,6 +25,7 @@ from hubbub.protocol.channel import Noise
 from hubbub.protocol.kinds import Range
 
 _MOST_ROWS = 64
+_MOST_CATEGORIES = 16  # of a side of a crosstab: finer levels have other installs, whose cells are rarely detected
 
 
 def decode_range(pools: Pools, candidates: Sequence[str], options: Options) -> Decoding:
@@ -124,10 +126,10 @@ def _cells(distribution: Distribution) -> list[tuple[float, float]]:
     return [(float(a), float(b)) for a, b in pairwise(edges)]
 
 
-def _shown_level(branching: int, num_leaves: int) -> int:
-    """The finest level with at most 64 cells, or the first."""
+def _shown_level(branching: int, num_leaves: int, most: int = _MOST_ROWS) -> int:
+    """The finest level with at most so many cells, or the first."""
     level = 1
-    while branching ** (level + 1) <= min(_MOST_ROWS, num_leaves):
+    while branching ** (level + 1) <= min(most, num_leaves):
         level += 1
     return level
 
@@ -137,6 +139,26 @@ def _notes(levels: Levels) -> list[str]:
         return ["No report came from the finest level: the cells cannot be told apart."]
     empty = [i for i, level in enumerate(levels.levels) if not level.reports]
     return [f"No report came from level{'s' * (len(empty) > 1)} {', '.join(map(str, empty))}."] if empty else []
+
+
+def _factor(pool: PooledTally, candidates: Sequence[str], options: Options) -> Factor:
+    """The cells of one level, and none of them. Only the installs that are asked about this level say anything."""
+    shape, noise = pool.metric.shape, pool.metric.noise
+    assert isinstance(shape, Range)
+    level = _shown_level(shape.branching, shape.num_leaves, _MOST_CATEGORIES)
+    cells = shape.branching**level
+    edges = np.linspace(float(shape.low), float(shape.high), cells + 1)
+    return Factor(
+        categories=Categories(
+            name=pool.metric.name,
+            values=(*(f"{a:g} to {b:g}" for a, b in pairwise(edges)), "absent"),
+            roles=(*[ANSWER] * cells, ABSENT),
+            unit=shape.unit,
+            natural_order=True,
+        ),
+        responses=tuple(some_or_none(noise, cells) if c == level - 1 else None for c in range(shape.num_cohorts)),
+        notes=(f"Of {pool.metric.name}, the installs count that are asked for one of {cells} cells.",),
+    )
 
 
 def _unit_variance(shape: Range, noise: Noise, share: float, strings: int) -> float:
@@ -164,6 +186,7 @@ RANGE: Kind[Range] = Kind(
     toml=lambda shape: f"low = 0\nhigh = 1\nnum_leaves = {shape.num_leaves}\nbranching = {shape.branching}",
     tested=lambda shape, candidates: shape.branching ** _shown_level(shape.branching, shape.num_leaves),
     row_variance=_row_variance,
+    factor=_factor,
     released=lambda decoding: range(len(decoding.values)),
     plan_options=(
         PlanOption("num_leaves", 256, "range (default: 256)"),

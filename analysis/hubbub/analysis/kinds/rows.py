@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation.cells import Cohort, PooledTally
-from hubbub.analysis.estimation.intervals import Variance
+from hubbub.analysis.estimation.intervals import Variance, critical
 from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.options import Correction, Options
 from hubbub.analysis.result import ANSWER, Decoding, Diagnostics, Role
+from hubbub.protocol.asked_parts import share_in_words
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import PERIOD
@@ -35,6 +36,21 @@ class Columns:
     low_selected: Array | None = None
     high_selected: Array | None = None
     variance: Variance | None = None
+
+    def only(self, rows: Sequence[int]) -> Columns:
+        """These rows."""
+        chosen = {
+            field.name: column[list(rows)]
+            for field in fields(self)
+            if isinstance(column := getattr(self, field.name), np.ndarray)
+        }
+        return replace(
+            self,
+            values=[self.values[i] for i in rows],
+            roles=[self.roles[i] for i in rows],
+            variance=None if self.variance is None else self.variance.of(np.array(rows)),
+            **chosen,
+        )
 
 
 def assemble(
@@ -66,7 +82,7 @@ def assemble(
         num_reports=int(sum(pool.reports for pool in pools)),
         installs=average_installs(pools),
         noise_floor=noise_floor,
-        notes=(*notes, *_history_notes(pools)),
+        notes=(*notes, *_history_notes(pools), *_sample_notes(pools)),
         diagnostics=diagnostics,
         values=tuple(rows.values),
         roles=tuple(rows.roles),
@@ -95,11 +111,45 @@ def _history_notes(pools: Pools) -> Iterator[str]:
         f"An install is asked in one of {hold} {period}s, which its device draws: the figures of a {period} rest "
         f"on 1/{hold} of the installs, and the intervals allow for that."
     )
-    if any(pool.asked == 1 for pool in pools):
+    if any(pool.asked == float(pool.metric.sample) for pool in pools):
         yield (
             "All were asked once in a whole period, each at a time of its own: the figures are the average of what was "
             "true at these times."
         )
+
+
+def _sample_notes(pools: Pools) -> Iterator[str]:
+    """Who is behind the figures of a metric that asks some of the installs only."""
+    shares = sorted({pool.metric.sample for pool in pools})
+    if shares[0] < 1:
+        each = " and ".join(share_in_words(share) for share in shares if share < 1)
+        yield (
+            f"Of {each} installs, which their devices drew once: shares and intervals are about all installs, and "
+            "numbers of installs are those of the reports divided by that share."
+        )
+
+
+def counted(rows: Columns, row: int, pools: Pools, options: Options) -> Columns:
+    """The same, with a row that is a number times the installs allowed for their not being known: n reports of a share
+    s are n / s installs, with a variance of n (1 - s) / s**2."""
+    unsure = sum(
+        pool.reports / _epochs_of_an_install(pool) * float((1 - s) / s**2)
+        for pool in pools
+        for s in [pool.metric.sample]
+    )
+    if not unsure > 0:
+        return rows
+    spread = np.sqrt(unsure) * abs(rows.estimate[row]) / average_installs(pools)
+    reach, columns = critical(options.confidence) * spread, {}
+    columns["std_error"] = np.hypot(rows.std_error[row], spread)
+    columns["low"] = rows.estimate[row] - np.hypot(rows.estimate[row] - rows.low[row], reach)
+    columns["high"] = rows.estimate[row] + np.hypot(rows.high[row] - rows.estimate[row], reach)
+    changed = {}
+    for name, value in columns.items():
+        column = getattr(rows, name).copy()
+        column[row] = value
+        changed[name] = column
+    return replace(rows, **changed)
 
 
 def adjusted(p_value: Array, roles: Sequence[Role], correction: Correction, besides: int = 0) -> Array:
@@ -120,8 +170,9 @@ def places_of(pools: Pools) -> list[int]:
 
 
 def average_installs(pools: Pools) -> float:
-    """The installs in use in an average epoch; of a metric that is asked once, all of them."""
-    return sum(pool.reports / _epochs_of_an_install(pool) for pool in pools)
+    """The installs in use in an average epoch; of a metric that is asked once, all of them. Of a sample, as many as it
+    speaks for."""
+    return sum(pool.reports / _epochs_of_an_install(pool) / float(pool.metric.sample) for pool in pools)
 
 
 def _epochs_of_an_install(pool: PooledTally) -> float:
@@ -134,7 +185,7 @@ def _epochs_of_an_install(pool: PooledTally) -> float:
 def require_same_shape(pools: Pools) -> None:
     """Kinds whose answers are numbers can be stacked only where they ask the same."""
     for other in pools[1:]:
-        if other.metric.shape != pools[0].metric.shape:
+        if other.metric.shape.to_json() != pools[0].metric.shape.to_json():
             raise Invalid(
                 [
                     f"definitions of a {other.metric.kind} decoded together must ask the same, "

@@ -8,13 +8,16 @@ from math import ceil
 from hubbub.analysis.estimation.cells import PooledTally
 from hubbub.analysis.estimation.design import Design, cohort_design, stack
 from hubbub.analysis.estimation.hashing import Words, canonical, digests, positions
+from hubbub.analysis.kinds.factor import Factor
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools, Sketch
 from hubbub.analysis.kinds.published_rappor import rappor_at
+from hubbub.analysis.kinds.string_factor import string_factor
 from hubbub.analysis.kinds.string_rows import judge
 from hubbub.analysis.kinds.variances import bit_variance
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ANSWER, Decoding
 from hubbub.protocol.channel import Noise
+from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import String
 
 CELLS_PER_STRING = 20
@@ -31,6 +34,12 @@ def decode_string(pools: Pools, candidates: Sequence[str], options: Options) -> 
     if not listed:
         notes.append("No candidates were given (--candidates FILE): only `absent` and `other` can be estimated.")
     return judge(pools, design, listed, design.duplicate_of(hashed=True), options, notes)
+
+
+def _factor(pool: PooledTally, candidates: Sequence[str], options: Options) -> Factor:
+    if not candidates:
+        raise Invalid([f"a crosstab of {pool.metric.name}, a string, needs candidates: a list of strings to look for"])
+    return string_factor(pool, decode_string([pool], candidates, options))
 
 
 def distinct(candidates: Sequence[str]) -> list[str]:
@@ -124,6 +133,7 @@ STRING: Kind[String] = Kind(
     planned=_planned,
     toml=_toml,
     tested=lambda shape, candidates: candidates,
+    factor=_factor,
     released=lambda decoding: [i for i in decoding.detected.nonzero()[0].tolist() if decoding.roles[i] == ANSWER],
     plan_options=(
         PlanOption("num_bits", None, "string (default: 64)"),

@@ -16,8 +16,9 @@ from hubbub.analysis.candidates_file import MOST_CANDIDATES
 from hubbub.analysis.engines.engine import Engine
 from hubbub.analysis.estimation.design import Design
 from hubbub.analysis.estimation.hashing import Words, digests
+from hubbub.analysis.estimation.repeats import Lists, Spreading, counted
 from hubbub.analysis.estimation.shards import MOST_OTHERS, PIECE, Hashing
-from hubbub.analysis.estimation.spread_screen import Lists, Spreading, counted, screen_lists
+from hubbub.analysis.estimation.spread_screen import screen_lists
 from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.kinds.string import decode_string, string_design
 from hubbub.analysis.kinds.string_rows import table_of
@@ -40,7 +41,8 @@ def decode_lists(
     nobody = string_design(pools, digests([]))
     few = lists.num_candidates <= FEW_A_CELL * int(nobody.observed.sum())
     if (few or not nobody.tells_texts_apart) and lists.num_candidates + lists.repeats <= MOST_CANDIDATES:
-        everybody = [text for path in paths for some in pieces(path, PIECE) for text in some]
+        parts = [pieces(shard.stretch, PIECE) for shard in lists.shards]
+        everybody = [line.decode() for part in parts for some in part for line in some]
         return decode_string(pools, everybody, options)
     _require_long_list(lists, nobody, options)
 

@@ -267,8 +267,8 @@ def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...]
         )
     if design.num_candidates and _cohorts_seen(design) == 1:
         notes.append(
-            "All reports are of one cohort: a string outside the list that sets the same bits as a candidate cannot be "
-            "told from it, so no candidate is called detected."
+            "All reports are of one cohort: a string outside the list that sets the same bits as a candidate would "
+            "look the same, so no candidate is called detected."
         )
     if groups:
         notes.append(
@@ -277,7 +277,7 @@ def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...]
         )
     unknown = int(np.isnan(found.estimate).sum()) + (found.crowd.unknown if found.crowd else 0)
     if cells and unknown:
-        notes.append(f"{unknown} candidates cannot be told from strings outside the list.")
+        notes.append(f"{unknown} candidates look the same as strings outside the list.")
     if found.fit is not None and found.fit.weights.unfitted > _MUCH:
         notes.append(
             f"{100 * found.fit.weights.unfitted:.0f} % of the variance is of strings that were not fitted: outside the "

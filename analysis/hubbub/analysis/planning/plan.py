@@ -35,6 +35,7 @@ class Plan:
     `values` are the candidates of a string metric, all of which are tested; unless said, as many as the `strings`
     expected. `once`: it is asked once in the life of an install, which may need less noise. Where
     `noise_given` is that of a history, an install is asked in one epoch out of `hold`, for one epsilon in all.
+    `sample` is the share of installs that are asked at all.
     """
 
     shape: Shape
@@ -49,6 +50,7 @@ class Plan:
     strings: int = 0
     once: bool = False
     noise_given: Noise | None = None
+    sample: float = 1.0
 
     def __post_init__(self) -> None:
         require(self._broken_rules())
@@ -82,6 +84,11 @@ class Plan:
         return self.noise_given or _best_noise(self.shape, self.epsilon_one_report, self.epsilon_permanent, self.once)
 
     @property
+    def has_history(self) -> bool:
+        """Whether answers are asked again, with one epsilon for all of them."""
+        return self.noise.history is not None and not self.once
+
+    @property
     def hold(self) -> int:
         """In one out of how many epochs an install is asked."""
         return 1 if self.noise.history is None else self.noise.history.hold
@@ -89,7 +96,7 @@ class Plan:
     @property
     def reports(self) -> float:
         """Those of one epoch."""
-        return self.installs * self.consent / self.hold
+        return self.installs * self.consent * self.sample / self.hold
 
     def std_error(self, share: float | None = None) -> float:
         """The predicted standard error of the estimate of an answer with this share. Where some of the installs are
@@ -97,7 +104,7 @@ class Plan:
         held = self.share if share is None else share
         kind = kind_of(self.shape.form)
         of_row = kind.row_variance or kind.unit_variance
-        sampled = held * (1 - held) * (1 - 1 / self.hold) if self.goal.counts_holders else 0.0
+        sampled = held * (1 - held) * (1 - self.sample / self.hold) if self.goal.counts_holders else 0.0
         return sqrt((of_row(self.shape, self.noise, held, self.strings) + sampled) / self.reports)
 
     @property

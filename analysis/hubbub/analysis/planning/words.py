@@ -22,7 +22,7 @@ def answer_words(plan: Plan, unknown: str, answer: float, slots: Slots | None) -
     if answer == inf:
         return _no(plan, unknown)
     one, permanent = show(plan.epsilon_one_report), show(plan.epsilon_permanent)
-    if plan.noise.history is not None:
+    if plan.has_history:
         one = f"{permanent} for a whole history"
     what, of = plan.goal.what, plan.goal.of
     share, power, reports = short_percent(plan.share), short_percent(plan.power), short_number(plan.reports)
@@ -57,7 +57,7 @@ def answer_words(plan: Plan, unknown: str, answer: float, slots: Slots | None) -
         f"Standard error {short_percent(plan.std_error())}; seen from an estimate of {short_percent(plan.line)}."
     )
     lines.append(f"Noise: {channel_in_words(plan.noise)}; {_told(plan)}.")
-    if plan.noise.history is not None:
+    if plan.has_history:
         lines += history_words(plan, "epoch")
     lines += kind_of(plan.shape.form).plan_remarks(_sketch(plan))
     if slots is not None:
@@ -68,7 +68,7 @@ def answer_words(plan: Plan, unknown: str, answer: float, slots: Slots | None) -
 def _told(plan: Plan) -> str:
     if plan.once:
         return "one report in the life of an install"
-    all_of = "all reports of one answer" if plan.noise.history is None else "everything an install ever says"
+    all_of = "everything an install ever says" if plan.has_history else "all reports of one answer"
     return f"{all_of}: epsilon {show(plan.epsilon_permanent)}"
 
 
@@ -125,17 +125,22 @@ def table_words(plan: Plan, found: Mapping[tuple[float, Fraction], float]) -> li
     return lines
 
 
-def toml_of(plan: Plan, slots: Slots | None) -> str:
-    """The planned metric, to be put into a metrics.toml."""
+def toml_of(plan: Plan, slots: Slots | None, name: str = "planned") -> str:
+    """The planned metric, to be put into a metrics.toml, and the metrics that it is made of."""
+    factors = [toml_of(replace(plan, shape=factor.shape), slots, factor.name) for factor in plan.shape.factors]
+    return "\n\n".join([_toml_of_one(plan, slots, name), *factors])
+
+
+def _toml_of_one(plan: Plan, slots: Slots | None, name: str) -> str:
     return "\n".join(
         [
-            "[metrics.planned]",
+            f"[metrics.{name}]",
             f'kind = "{plan.shape.kind}"',
             'why = "Say what will be decided with it"',
             'owner = "somebody@example.org"',
             "expires = 2030-01-01",
             f'every = "{"once" if plan.once else "week"}"',
-            *(_kept_toml(plan, slots) if plan.noise.history is None else history_toml(plan)),
+            *(history_toml(plan) if plan.has_history else _kept_toml(plan, slots)),
             kind_of(plan.shape.form).toml(plan.shape),
         ]
     )

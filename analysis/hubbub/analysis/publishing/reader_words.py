@@ -17,9 +17,9 @@ from hubbub.analysis.publishing.reader import (
     reader_curves,
     reader_problems,
 )
-from hubbub.protocol.epsilon import show
+from hubbub.protocol.epsilon import certainty, show
 from hubbub.protocol.invalid import Invalid, plural, require
-from hubbub.protocol.label import WIDTH, certainty
+from hubbub.protocol.label import WIDTH
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 
@@ -37,8 +37,13 @@ class ReaderLabel:
         self.epochs = {metric.name: epochs_in(metric, weeks) for metric in registry}
         share = delta / len(registry)
         self.bounds: Mapping[str, ReaderBound | None] = {
-            metric.name: reader_bound(metric, {installs: self.epochs[metric.name]}, share) for metric in registry
+            metric.name: reader_bound(metric, self._crowds(metric), share) for metric in registry
         }
+
+    def _crowds(self, metric: Metric) -> dict[int, int]:
+        """Of a sample, as many as report. That nobody knows who was drawn takes nothing off: figures with exact numbers
+        of reports tell somebody who knows all others whether this install is one of them."""
+        return {max(1, int(self.installs * metric.sample)): self.epochs[metric.name]}
 
     @property
     def life(self) -> float | None:
@@ -50,10 +55,7 @@ class ReaderLabel:
     def curves(self) -> dict[str, ReaderCurves | None]:
         """The smallest pairs of errors behind each bound."""
         share = self.delta / len(self.registry)
-        return {
-            metric.name: reader_curves(metric, {self.installs: self.epochs[metric.name]}, share)
-            for metric in self.registry
-        }
+        return {metric.name: reader_curves(metric, self._crowds(metric), share) for metric in self.registry}
 
     def facts(self) -> dict[str, Any]:
         return {

@@ -56,7 +56,8 @@ class Figure:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedMetric:
     """The figures of one metric, each epoch by itself and then all together. `reports` are noised. Of strings there are
-    figures of those that were detected among so many `candidates`; None where the answers are known beforehand."""
+    figures of those that were detected among so many `candidates`; None where the answers are known beforehand, or
+    searched for among the noised counts."""
 
     metric: Definition
     reports: Mapping[int, int]
@@ -177,7 +178,7 @@ def _problems(tallies: Sequence[Tally], candidates: Candidates, delta: float) ->
         metric = tally.metric
         if kind_of(metric.shape.form).released is None:
             problems.append(f"{metric.name} is a {metric.kind}, whose errors do not yet allow for noise on counts")
-        if metric.shape.open_list and not candidates.get(metric.name):
+        if metric.shape.open_list and not metric.shape.discovers and not candidates.get(metric.name):
             problems.append(
                 f"{metric.name} is a {metric.kind}, of which those are published that are detected in a list: give "
                 "--candidates FILE"
@@ -205,7 +206,7 @@ def publish(
         for figure in _figures(tally.metric, some, noise, options, candidates)
     ]
     reports = {epoch: max(0, sum(counts.num_reports)) for epoch, counts in noised.items()}
-    listed = len(set(candidates)) if tally.metric.shape.open_list else None
+    listed = len(set(candidates)) if tally.metric.shape.open_list and not tally.metric.shape.discovers else None
     return PublishedMetric(metric=tally.metric, reports=reports, figures=tuple(figures), candidates=listed)
 
 

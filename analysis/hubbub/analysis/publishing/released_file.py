@@ -16,15 +16,16 @@ from fractions import Fraction
 from hashlib import blake2b
 from typing import Any
 
+from hubbub.analysis.accounting.mechanisms import amplified_by_sampling
 from hubbub.analysis.publishing.count_noise import EXPONENTIAL, CountNoise, counts_of_a_report
 from hubbub.analysis.publishing.ledger import Budget, Item, epsilon_of
 from hubbub.analysis.publishing.published_segments import Division
 from hubbub.analysis.publishing.reader import ANY_HISTORIES, ReaderBound, reader_bound
 from hubbub.analysis.publishing.release import PublishedMetric
+from hubbub.protocol.asked_parts import share_in_words
 from hubbub.protocol.cadence import epoch_text, parse_epoch
-from hubbub.protocol.epsilon import show
+from hubbub.protocol.epsilon import certainty, show
 from hubbub.protocol.invalid import Invalid, brief, require, say
-from hubbub.protocol.label import certainty
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.segments import MAX_COMBINATIONS, in_words
 
@@ -68,7 +69,7 @@ def _choice_facts(division: Division | None) -> dict[str, Any] | None:
 
 def _metric_facts(one: PublishedMetric) -> dict[str, Any]:
     return {
-        "metric": one.metric.to_json(),
+        "metric": one.metric.described(),
         "unit": one.metric.shape.unit,
         "reports": {epoch_text(one.metric.every, epoch): count for epoch, count in one.reports.items()},
         "candidates": one.candidates,
@@ -195,6 +196,21 @@ def _statements(facts: dict[str, Any]) -> list[str]:
         f"Whether an install took part at all: at most {certainty(this)} sure (epsilon {show(this, 3)}, but for a "
         f"chance of {delta:g}) from these figures, and {certainty(every)} (epsilon {show(every, 3)}) from all that "
         "were ever published, trusting the collector.",
+        *_of_a_sample(facts, this, delta),
+    ]
+
+
+def _of_a_sample(facts: dict[str, Any], epsilon: Fraction, delta: float) -> list[str]:
+    """Counts have noise, so that nobody can see who was drawn: of an install that was asked with probability s, s of
+    the difference is left, ln(1 + s (e^epsilon - 1)). Samples lie within one another, so the largest counts."""
+    share = max((Fraction(one["metric"].get("sample", 1)) for one in facts["metrics"]), default=Fraction(1))
+    if share == 1:
+        return []
+    left = Fraction(amplified_by_sampling(float(epsilon), float(share)))
+    return [
+        f"Devices draw whether they are asked, {share_in_words(share)}, and tell nobody. Whether an install is in use "
+        f"at all, drawn or not: at most {certainty(left)} sure (epsilon {show(left, 3)}, but for a chance of "
+        f"{delta:g}) from these figures, trusting the collector."
     ]
 
 

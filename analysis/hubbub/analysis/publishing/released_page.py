@@ -15,6 +15,8 @@ from hubbub.protocol.invalid import plural
 from hubbub.protocol.segments import in_words
 
 _TOO_FEW = "Too few reports for figures with so much noise."
+_NOT_FOUND = "No text was found that enough installs share."
+_SEARCHED = "Texts that enough installs share, found without a list, which the intervals allow for."
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #1c1c1c; }
 table { border-collapse: collapse; width: 100%; margin: .5rem 0 1.5rem; }
@@ -60,16 +62,17 @@ def _choice(choice: dict[str, Any] | None) -> list[str]:
 def _metric(one: dict[str, Any]) -> str:
     segment = in_words(one["metric"].get("segment", {}).items())
     title = f"<h2>{escape(', '.join(filter(None, (one['metric']['name'], segment))))}</h2>"
-    listed = one["candidates"]
+    listed, searched = one["candidates"], one["metric"]["shape"].get("discover")
     if not one["figures"]:
-        return f"{title}<p>{'None of ' + plural(listed, 'string') + ' was detected.' if listed else _TOO_FEW}</p>"
+        nothing = f"None of {plural(listed, 'string')} was detected." if listed else _TOO_FEW
+        return f"{title}<p>{_NOT_FOUND if searched else nothing}</p>"
     rows = "".join(_row(figure, one["unit"]) for figure in one["figures"])
     head = '<tr><th>when</th><th>value</th><th class="n">estimate</th><th class="n">interval</th></tr>'
-    words = (
-        f"<p>Detected among {plural(listed, 'string')} that were looked for, which the intervals allow for.</p>"
-        if listed
-        else ""
-    )
+    words = ""
+    if searched:
+        words = f"<p>{_SEARCHED}</p>"
+    elif listed:
+        words = f"<p>Detected among {plural(listed, 'string')} that were looked for, which the intervals allow for.</p>"
     return f"{title}{words}<table>{head}{rows}</table>"
 
 

@@ -135,7 +135,7 @@ def epsilon_chart(metric: Definition, most: int = 30) -> Any:
     data = [{"reports": t, "epsilon": float(metric.epsilon_after(t))} for t in range(1, most + 1)]
     ceiling = float(metric.epsilon_permanent)
     base = alt.Chart(alt.Data(values=data)).encode(x=alt.X("reports:Q", title="reports of one value"))
-    title = "epsilon: at most so much is revealed"
+    title = "privacy loss (epsilon), upper bound"
     line = base.mark_line(color=BLUE, strokeWidth=2, point=alt.OverlayMarkDef(color=BLUE, size=30)).encode(
         y=alt.Y("epsilon:Q", title=title, scale=alt.Scale(zero=True))
     )

@@ -52,7 +52,7 @@ def write_parquet(decodings: Sequence[Decoding], path: str) -> None:
     """The rows of `to_csv` as a Parquet file, with types. Needs `hubbub[parquet]`."""
     pa, pq = need("pyarrow", "'hubbub[parquet]'"), need("pyarrow.parquet", "'hubbub[parquet]'")
     kinds = dict.fromkeys(("metric", "segment", "epochs", "value"), pa.string()) | {"detected": pa.bool_()}
-    kinds["num_reports"] = pa.int64()
+    kinds |= {"num_reports": pa.int64(), "from": pa.string(), "to": pa.string()}
     schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in COLUMNS])
     tables = [pa.table(decoding.columns(), schema=schema) for decoding in decodings]
     pq.write_table(pa.concat_tables(tables), path)
@@ -71,10 +71,10 @@ def _json_of(decoding: Decoding) -> dict[str, Any]:
         "confidence": decoding.confidence,
         "correction": decoding.correction,
         "num_reports": decoding.num_reports,
-        "noise_floor": _plain(decoding.noise_floor),
+        "noise_floor": plain(decoding.noise_floor),
         "notes": list(decoding.notes),
         "diagnostics": {
-            "cohort_p": [_plain(p) for p in found.cohort_p],
+            "cohort_p": [plain(p) for p in found.cohort_p],
             "odd_cohorts": list(found.odd_cohorts),
             "indistinguishable": [list(group) for group in found.indistinguishable],
             "rank": found.rank,
@@ -88,7 +88,7 @@ def _json_of(decoding: Decoding) -> dict[str, Any]:
     }
 
 
-def _plain(number: float) -> float | None:
+def plain(number: float) -> float | None:
     return float(number) if np.isfinite(number) else None
 
 

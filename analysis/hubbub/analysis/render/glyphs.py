@@ -97,7 +97,7 @@ def bar(axis: Axis, estimate: float, low: float, high: float, height: int = 12) 
     """A share: a bar from zero, and its interval as a whisker."""
     y = height / 2
     shapes = f'<rect class="fill" x="0" y="{y - 4:g}" height="8" width="{_at(axis, estimate)}" rx="1"/>'
-    return _row(height, shapes + _line("whisker", _at(axis, low), _at(axis, high), f"{y:g}", f"{y:g}"))
+    return _row(height, shapes + stroke("whisker", _at(axis, low), _at(axis, high), f"{y:g}", f"{y:g}"))
 
 
 def plain_bar(axis: Axis, x: float, height: int = 12, css: str = "fill") -> Svg:
@@ -110,9 +110,9 @@ def rail(axis: Axis, estimate: float, low: float, high: float, mark: float | Non
     y = height / 2
     width = max(axis.at(high) - axis.at(low), 0.5)
     start = min(axis.at(low), 100 - width)
-    shapes = _line("rail", "0", "100%", f"{y:g}", f"{y:g}")
+    shapes = stroke("rail", "0", "100%", f"{y:g}", f"{y:g}")
     if mark is not None:
-        shapes += _line("ctx", _at(axis, mark), _at(axis, mark), "0", str(height))
+        shapes += stroke("ctx", _at(axis, mark), _at(axis, mark), "0", str(height))
     shapes += f'<rect class="soft" x="{start:.2f}%" width="{width:.2f}%" y="{y - 3:g}" height="6" rx="3"/>'
     return _row(height, f'{shapes}<circle class="fill" cx="{_at(axis, estimate)}" cy="{y:g}" r="3.5"/>')
 
@@ -126,20 +126,20 @@ def below_limit(axis: Axis, limit: float, height: int = 12) -> Svg:
 def guess_bar(right: int, *, protected: bool = True) -> Svg:
     """Of 100 guesses so many can be right: on a rail from a coin toss (50) to certainty (100)."""
     width = f"{min(max(2 * (right - 50), 0), 100):g}%"
-    rail = _line("rail", "0", "100%", "7", "7") if protected else ""
+    rail = stroke("rail", "0", "100%", "7", "7") if protected else ""
     shape = f'<rect class="{"fill" if protected else "none"}" x="0" y="3" height="8" width="{width}" rx="1"/>'
-    return _row(14, rail + shape + _line("whisker", "0", "0", "0", "14"))
+    return _row(14, rail + shape + stroke("whisker", "0", "0", "0", "14"))
 
 
 def ends_of(axis: Axis, show: Callable[[float], str], *, start: str, end: str, mark: tuple[float, str] | None) -> Svg:
     """The words below rows: both ends of their scale, and the mark on it. `start` and `end` are where rows begin and
     end, in per cent of the whole width."""
-    words = _text(show(axis.low), start, "12") + _text(show(axis.high), end, "12", "right")
+    words = words_at(show(axis.low), start, "12") + words_at(show(axis.high), end, "12", "right")
     if mark is not None:
         left, right = float(start.rstrip("%")), float(end.rstrip("%"))
         place = left + (right - left) * axis.at(mark[0]) / 100
         if left + 12 < place < right - 12:
-            words += _text(mark[1], f"{place:.1f}%", "12", "mid")
+            words += words_at(mark[1], f"{place:.1f}%", "12", "mid")
     return _row(16, words)
 
 
@@ -203,8 +203,8 @@ def line(moments: Sequence[Moment], look: Look) -> Svg:
         x, y = across(places[-1]), down(moments[-1].estimate)
         parts.append(f'<circle class="fill" cx="{x:.2f}%" cy="{y:.1f}" r="4"/>')
         if look.label:
-            parts.append(_text(look.label, "100%", f"{max(down(moments[-1].high) - 8, 34):.1f}", "strong right"))
-    label = f'role="img" aria-label="{escape(_printable(look.words))}"'
+            parts.append(words_at(look.label, "100%", f"{max(down(moments[-1].high) - 8, 34):.1f}", "strong right"))
+    label = f'role="img" aria-label="{escape(printable(look.words))}"'
     return Svg(f'<svg class="plot" height="{look.height}" {label}>{"".join(parts)}</svg>')
 
 
@@ -215,7 +215,7 @@ def spark(moments: Sequence[Moment], words: str) -> Svg:
     curves = _curves(moments, places, Look(words=words, show=str, axis=axis), 100)
     y = 34 - 34 * axis.at(moments[-1].estimate) / 100 if moments else 17
     return Svg(
-        f'<svg class="plot" height="34" role="img" aria-label="{escape(_printable(words))}"><svg width="97%" '
+        f'<svg class="plot" height="34" role="img" aria-label="{escape(printable(words))}"><svg width="97%" '
         f'height="34" viewBox="0 0 1000 100" preserveAspectRatio="none">{curves}</svg>'
         f'<circle class="fill" cx="97%" cy="{y:.1f}" r="3"/></svg>'
     )
@@ -246,7 +246,9 @@ def _grid(look: Look, down: Callable[[float], float]) -> str:
     found = []
     for tick in look.axis.ticks():
         y = down(tick)
-        found.append(_line("grid", "0", "100%", f"{y:.1f}", f"{y:.1f}") + _text(look.show(tick), "0", f"{y - 4:.1f}"))
+        found.append(
+            stroke("grid", "0", "100%", f"{y:.1f}", f"{y:.1f}") + words_at(look.show(tick), "0", f"{y - 4:.1f}")
+        )
     return "".join(found)
 
 
@@ -255,9 +257,9 @@ def _marks(look: Look, across: Sequence[float], bottom: int) -> str:
     found, last = [], -100.0
     for place, name in sorted((look.marks or {}).items()):
         x = across[place]
-        found.append(_line("release", f"{x:.2f}%", f"{x:.2f}%", "16", str(bottom)))
+        found.append(stroke("release", f"{x:.2f}%", f"{x:.2f}%", "16", str(bottom)))
         if x - last > 1.2 * min(len(name), 12) + 2:
-            found.append(_text(name if len(name) <= 12 else name[:11] + "…", f"{x:.2f}%", "11", "mid"))
+            found.append(words_at(name if len(name) <= 12 else name[:11] + "…", f"{x:.2f}%", "11", "mid"))
             last = x
     return "".join(found)
 
@@ -271,7 +273,7 @@ def _dates(moments: Sequence[Moment], across: Sequence[float], look: Look) -> st
     chosen = sorted({round(i * last / max(some - 1, 1)) for i in range(some)})
     y = str(look.height - 6)
     return "".join(
-        _text(
+        words_at(
             moments[i].when, "100%" if i == last and last else f"{across[i]:.2f}%", y, "right" if i == last else "mid"
         )
         for i in chosen
@@ -282,15 +284,15 @@ def _at(axis: Axis, x: float) -> str:
     return f"{axis.at(x):.2f}%"
 
 
-def _line(css: str, x1: str, x2: str, y1: str, y2: str) -> str:
+def stroke(css: str, x1: str, x2: str, y1: str, y2: str) -> str:
     return f'<line class="{css}" x1="{x1}" x2="{x2}" y1="{y1}" y2="{y2}"/>'
 
 
-def _text(words: str, x: str, y: str, css: str = "") -> str:
+def words_at(words: str, x: str, y: str, css: str = "") -> str:
     kind = f' class="{css}"' if css else ""
-    return f'<text{kind} x="{x}" y="{y}">{escape(_printable(words))}</text>'
+    return f'<text{kind} x="{x}" y="{y}">{escape(printable(words))}</text>'
 
 
-def _printable(words: str) -> str:
+def printable(words: str) -> str:
     """What is no character for people to read is shown as missing."""
     return "".join(c if c.isprintable() or c == "\N{NO-BREAK SPACE}" else "\N{REPLACEMENT CHARACTER}" for c in words)

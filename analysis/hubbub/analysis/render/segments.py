@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from hubbub.analysis.render.terminal import Style
-from hubbub.analysis.render.text import SHOWN, number, percent, remarks, text_table
+from hubbub.analysis.render.text import SHOWN, described, number, percent, text_table
 from hubbub.analysis.result import NUMBER, Decoding, Role, epoch_span
 from hubbub.protocol.segments import in_words
 
@@ -30,19 +30,16 @@ def _table(decodings: Sequence[Decoding], style: Style) -> str:
     rows.append(["reports", *(f"{decoding.num_reports:,}" for decoding in decodings)])
     header = ["value", *(in_words(decoding.segment) or "not said" for decoding in decodings)]
     lines = text_table(header, rows, longest=_LONGEST_CELL)
-    said = list(dict.fromkeys(remark for decoding in decodings for remark in remarks(decoding) if _is_common(remark)))
-    return "\n".join([style.bold(title), "", *lines, "", *said, _ADVICE])
+    said = dict.fromkeys(map(described, decodings))  # other remarks differ by segment, and are in the other formats
+    empty = [_EMPTY] if any(cell == "" for row in rows for cell in row) else []
+    return "\n".join([style.bold(title), "", *lines, "", *said, *empty, _ADVICE])
 
 
+_EMPTY = "An empty cell: not found in that segment, or not among the rows that are shown for it."
 _ADVICE = (
     "Each cell: estimate (interval); ? marks one that is not statistically different from zero. "
     "Segments are different installs; a difference between two is tested by --only KEY=VALUE --against-only KEY=VALUE."
 )
-
-
-def _is_common(remark: str) -> bool:
-    """Of whom intervals speak: the rest differs from segment to segment, and is in the other formats."""
-    return remark.startswith("Intervals speak")
 
 
 def _rows(decodings: Sequence[Decoding]) -> list[tuple[str, Role]]:

@@ -99,14 +99,19 @@ def _beginnings(decoding: Decoding) -> list[str]:
     return [*text_table(head, rows, left=(0,)), *([more] if len(longest) > len(shown) else []), ""]
 
 
-def remarks(decoding: Decoding) -> list[str]:
-    """Of whom the numbers speak, where noise begins, what fake reports could do, and all that is odd."""
+def described(decoding: Decoding) -> str:
+    """Of whom intervals speak."""
     whom = {
         "reporting": "the installs that reported",
         "population": "the population that the reporting installs are a sample of",
     }[decoding.estimand]
     of = ", as shares of those who answered" if decoding.of == "answered" else ""
-    found_out = [f"Intervals speak of {whom}{of} ({decoding.estimand})."]
+    return f"Intervals describe {whom}{of} ({decoding.estimand})."
+
+
+def remarks(decoding: Decoding) -> list[str]:
+    """Of whom the numbers speak, where noise begins, what fake reports could do, and all that is odd."""
+    found_out = [described(decoding)]
     if np.isfinite(decoding.noise_floor):
         found_out.append(
             f"Noise floor: an estimate under {percent(decoding.noise_floor)} is not statistically different from zero "

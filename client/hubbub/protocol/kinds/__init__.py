@@ -7,11 +7,13 @@ and `hubbub.simulations.kinds`. CONTRIBUTING.md walks through it.
 from __future__ import annotations
 
 from collections.abc import Container
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hubbub.protocol.kinds.choice import Choice
+    from hubbub.protocol.kinds.cross import Cross
     from hubbub.protocol.kinds.discovery import Discovery
     from hubbub.protocol.kinds.flag import Flag
     from hubbub.protocol.kinds.histogram import Histogram
@@ -25,6 +27,7 @@ __all__ = [
     "FORMS",
     "KINDS",
     "Choice",
+    "Cross",
     "Discovery",
     "Flag",
     "Histogram",
@@ -43,6 +46,7 @@ KINDS = {
     "histogram": "hubbub.protocol.kinds.histogram:Histogram",
     "range": "hubbub.protocol.kinds.range:Range",
     "set": "hubbub.protocol.kinds.set:Set",
+    "cross": "hubbub.protocol.kinds.cross:Cross",
 }
 
 FORMS = {("string", "discover"): "hubbub.protocol.kinds.discovery:Discovery"}
@@ -52,7 +56,12 @@ FORMS = {("string", "discover"): "hubbub.protocol.kinds.discovery:Discovery"}
 def shape_class(kind: str, keys: Container[str] = ()) -> type[Shape]:
     """The class of a kind's shapes, if these keys are given. Raises KeyError for a kind that is not in the table."""
     places = (place for (one, key), place in FORMS.items() if one == kind and key in keys)
-    module, _, name = next(places, KINDS[kind]).partition(":")
+    return _class_at(next(places, KINDS[kind]))
+
+
+@cache
+def _class_at(place: str) -> type[Shape]:
+    module, _, name = place.partition(":")
     found: type[Shape] = getattr(import_module(module), name)
     return found
 

@@ -8,6 +8,7 @@ installs of the last level, which had no part in finding it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from functools import cached_property
 from math import ceil, floor, log10, sqrt
 from typing import Any
@@ -21,9 +22,6 @@ SYMBOLS = {"host": 40, "ascii": 95, "bytes": 256}
 LONGEST = 64
 MOST_CONTINUATIONS = 65_536
 MOST_GROUPS = 1024
-CROWD = 1_000_000
-"""Installs among which the label says from how many on a text can be found."""
-
 _NEEDED = 4.5
 """Standard errors above nothing at which a text outlasts a level's search in nine of ten cases."""
 
@@ -135,25 +133,30 @@ class Discovery(Shape, kw_only=True):
             plain = plain[:-1]
         return plain
 
-    def shared_by(self, noise: Noise) -> int:
-        """How many of a million installs must share a text for it to be found with all reports ever sent, in nine of
-        ten cases, to two digits. Reports of more and more epochs leave the noise that is kept; of one it takes more.
+    def shared_by(self, noise: Noise, installs: int) -> int:
+        """How many of so many installs must share a text for it to be found with all reports ever sent, in nine of ten
+        cases, to two digits. Reports of more and more epochs leave the noise that is kept, whatever their number until
+        a metric expires; of few epochs it takes more. With `hold` each of a few answers has noise of its own.
 
         A level has one part of the installs in `num_levels`; a share there has the variance of one kept bit over them,
         and (1 - 1/num_bits)**-2 is the price of few positions.
         """
         high, low = (float(probability) for probability in noise.permanent.probabilities)
         variance = self.num_levels * low * (1 - low) / ((high - low) * (1 - 1 / self.num_bits)) ** 2
-        found = max(_NEEDED * sqrt(variance * CROWD), 10)
+        answers = noise.history.answers if noise.history is not None else 1
+        found = max(_NEEDED * sqrt(variance * installs / answers), 10)
         unit = int(10 ** (floor(log10(found)) - 1))
         return ceil(found / unit) * unit
 
-    def discoverable(self, noise: Noise) -> str:
+    def discoverable(self, noise: Noise, installs: int, until: date) -> str:
         return (
-            f"There is no fixed list of answers: among {CROWD:,} installs, any text shared by about "
-            f"{self.shared_by(noise):,} or more can be discovered. Someone who guesses your text can test the guess, "
-            "as with every answer."
+            f"There is no fixed list of answers: among {installs:,} installs, any text shared by about "
+            f"{self.shared_by(noise, installs):,} or more can be discovered from all messages until {until}. Someone "
+            "who guesses your text can test the guess, as with every answer."
         )
+
+    def port_facts(self) -> dict[str, Any]:
+        return self.plain_fields()
 
     def question(self) -> str:
         return f"a text, of which a scrambled trace of a beginning of up to {self.max_length} bytes is sent"

@@ -31,10 +31,20 @@ class Flag(Shape, kw_only=True):
     def encode(self, value: Any, cohort: int, dither: int = 0) -> Encoded:
         return Encoded(int(boolean(self.absent if value is ABSENT else value)))
 
+    @cached_property
+    def told_apart(self) -> tuple[str, ...]:
+        return "no", "yes"
+
+    def told_as(self, value: Any, dither: int) -> int:
+        return self.encode(value, 0).mask
+
     def typed(self, text: str) -> bool:
         if text.lower() not in ("true", "false", "yes", "no"):
             raise ValueError(f"must be true or false, got {text!r}")
         return text.lower() in ("true", "yes")
+
+    def port_facts(self) -> dict[str, Any]:
+        return self.plain_fields()
 
     def question(self) -> str:
         return "yes or no"

@@ -78,12 +78,27 @@ class Histogram(NumberShape, kw_only=True):
     def encode(self, value: Any, cohort: int, dither: int = 0) -> Encoded:
         if value is ABSENT:
             return Encoded(0)
+        bucket, clamped = self._bucket_of(value)
+        position = (bucket - cohort) % self.num_buckets
+        return Encoded(1 << position if position < self.buckets_per_report else 0, clamped)
+
+    def port_facts(self) -> dict[str, Any]:
+        return self.plain_fields()
+
+    def _bucket_of(self, value: Any) -> tuple[int, bool]:
+        """The bucket of a number, and whether it had to be moved into the limits."""
         number, clamped = number_within(value, self.edges[0], self.edges[-1])
         from bisect import bisect_right  # here, because only an answer needs it
 
-        bucket = min(bisect_right(self.edges, number) - 1, self.num_buckets - 1)
-        position = (bucket - cohort) % self.num_buckets
-        return Encoded(1 << position if position < self.buckets_per_report else 0, clamped)
+        return min(bisect_right(self.edges, number) - 1, self.num_buckets - 1), clamped
+
+    @cached_property
+    def told_apart(self) -> tuple[str, ...]:
+        return self.answers
+
+    def told_as(self, value: Any, dither: int) -> int:
+        """All buckets are told apart, and silence from each of them."""
+        return self.num_buckets if value is ABSENT else self._bucket_of(value)[0]
 
     def question(self) -> str:
         return f"{self.limits_in_words()}, in {self.num_buckets} steps"

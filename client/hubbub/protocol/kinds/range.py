@@ -72,5 +72,8 @@ class Range(NumberShape, kw_only=True):
         leaf = min(int((number - self.low) * self.num_leaves / (self.high - self.low)), self.num_leaves - 1)
         return Encoded(1 << leaf // self.branching ** (self.num_levels - 1 - cohort), clamped)
 
+    def port_facts(self) -> dict[str, Any]:
+        return self.plain_fields()
+
     def question(self) -> str:
         return f"{self.limits_in_words()}, for its distribution"

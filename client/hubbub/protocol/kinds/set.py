@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -13,13 +12,13 @@ from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, type_name
 from hubbub.protocol.epsilon import exp_below
 from hubbub.protocol.history import MOST_FLAGS, History, history_of_categories, variance
 from hubbub.protocol.noise import one_bit_noise
-from hubbub.protocol.shape import MAX_BITS, Shape
+from hubbub.protocol.shape import MAX_BITS, ListShape
 
 MOST_ASKED = 64
 """Items of one report: each gets that part of epsilon only, and far fewer are best."""
 
 
-class Set(Shape, kw_only=True):
+class Set(ListShape, kw_only=True):
     """Which of a list of `items` were recorded in an epoch; an install is asked about `items_per_report` of them."""
 
     kind = "set"
@@ -31,26 +30,26 @@ class Set(Shape, kw_only=True):
     items_per_report: int = 1
 
     def _broken_rules(self) -> Iterator[str]:
-        if not 2 <= len(self.items) <= MAX_BITS:
-            yield f"items must list from 2 to {MAX_BITS} values, got {len(self.items)}"
-        repeated = sorted(item for item, times in Counter(self.items).items() if times > 1)
-        if repeated:
-            yield f"items must all differ, got {', '.join(map(repr, repeated))} more than once"
+        yield from self.broken_list("items", MAX_BITS)
         most = min(len(self.items), MOST_ASKED)
         if not 1 <= self.items_per_report <= most:
             yield f"items_per_report must be in [1, {most}], got {self.items_per_report}"
 
     @cached_property
+    def declared(self) -> tuple[str, ...]:
+        return self.items
+
+    @cached_property
     def num_cohorts(self) -> int:
-        return len(self.items) if self.asks_part else 1
+        return self.num_places if self.asks_part else 1
 
     @cached_property
     def asks_part(self) -> bool:
-        return self.items_per_report < len(self.items)
+        return self.items_per_report < self.num_places
 
     @cached_property
     def answers(self) -> tuple[str, ...]:
-        return self.items
+        return self.listed
 
     @cached_property
     def num_masks(self) -> int:
@@ -65,24 +64,19 @@ class Set(Shape, kw_only=True):
         asked = self.items_per_report
         return tuple((lost, asked - lost) for lost in range(asked, -1, -1))
 
-    @cached_property
-    def places(self) -> Mapping[str, int]:
-        """Where each item stands in the list."""
-        return {item: place for place, item in enumerate(self.items)}
-
     def width(self, cohort: int) -> int:
         return self.items_per_report
 
     def item(self, cohort: int, position: int) -> int:
-        """The item that this position of this cohort asks about."""
-        return (cohort + position) % len(self.items)
+        """The item that this position of this cohort asks about, by its place, which may have no name yet."""
+        return (cohort + position) % self.num_places
 
     def encode(self, value: Any, cohort: int, dither: int = 0) -> Encoded:
         if value is ABSENT:
             return Encoded(0)
         mask = 0
         for item in self._recorded(value):
-            position = (self.places[item] - cohort) % len(self.items)
+            position = (self.places[item] - cohort) % self.num_places
             if position < self.items_per_report:
                 mask |= 1 << position
         return Encoded(mask)
@@ -90,12 +84,14 @@ class Set(Shape, kw_only=True):
     def _recorded(self, value: Any) -> Collection[str]:
         """One item, or a collection of some."""
         if not isinstance(value, str | list | tuple | set | frozenset):
-            raise WrongValue(f"must be one of the {len(self.items)} declared items, or several, got {type_name(value)}")
+            raise WrongValue(
+                f"must be one of the {len(self.listed)} declared items, or several, got {type_name(value)}"
+            )
         items: Collection[Any] = (value,) if isinstance(value, str) else value
         for item in items:
             if not isinstance(item, str) or item not in self.places:
                 raise WrongValue(
-                    f"must be one of the {len(self.items)} declared items, got an undeclared {type_name(item)}"
+                    f"must be one of the {len(self.listed)} declared items, got an undeclared {type_name(item)}"
                 )
         return items
 
@@ -103,12 +99,15 @@ class Set(Shape, kw_only=True):
         return frozenset((*self._recorded(one), *self._recorded(other)))
 
     def kept(self, value: Any, cohort: int) -> Any:
-        asked = {self.items[self.item(cohort, position)] for position in range(self.items_per_report)}
-        return frozenset(asked.intersection(self._recorded(value))) or ABSENT
+        asked = {self.item(cohort, position) for position in range(self.items_per_report)}
+        return frozenset(item for item in self._recorded(value) if self.places[item] in asked) or ABSENT
 
     def suited(self, epsilon_one_report: Fraction, given: Collection[str], max_answers: int | None = None) -> Set:
+        """Asked once (`max_answers` is None), items are drawn together as those of a history of one answer."""
         if "items_per_report" in given:
             return self
+        if max_answers is None:
+            return self.suited_to_history(epsilon_one_report, 1, given)
         return self.replace(items_per_report=best_number(epsilon_one_report, len(self.items)))
 
     @cached_property
@@ -127,14 +126,17 @@ class Set(Shape, kw_only=True):
         """One item, or several with commas between them."""
         return text if text in self.places else tuple(item.strip() for item in text.split(",") if item.strip())
 
+    def port_facts(self) -> dict[str, Any] | None:
+        return None if self.reserve else {"items": list(self.items), "items_per_report": self.items_per_report}
+
     def question(self) -> str:
-        shown = ", ".join(self.items[:6]) + (", ..." if len(self.items) > 6 else "")
-        return f"which of {len(self.items)} items ({shown})"
+        shown = ", ".join(self.listed[:6]) + (", ..." if len(self.listed) > 6 else "")
+        return f"which of {len(self.listed)} items ({shown})"
 
     def sent(self, q: str, p: str) -> str:
         asked = "one item" if self.items_per_report == 1 else f"{self.items_per_report} items"
         whom = (
-            f"For {asked} of the {len(self.items)}, which chance has chosen for your device" if self.asks_part else ""
+            f"For {asked} of the {self.num_places}, which chance has chosen for your device" if self.asks_part else ""
         )
         return (
             f"{whom or 'For every item'}: yes or no. A yes is sent as yes in {q} of 100 messages; a no is sent as yes "
@@ -142,7 +144,15 @@ class Set(Shape, kw_only=True):
         )
 
     def best_noise(self, epsilon_one_report: Fraction, epsilon_permanent: Fraction, once: bool = False) -> Noise:
-        return one_bit_noise(epsilon_one_report, epsilon_permanent, self.items_per_report)
+        """Of a single report the whole answer is promised, and not each item by itself: which items are told truly is
+        then drawn for all of them together, as a history of one answer, where that has less variance."""
+        apart = one_bit_noise(epsilon_one_report, epsilon_permanent, self.items_per_report)
+        if not once or self.items_per_report == 1:
+            return apart
+        history = history_of_categories(epsilon_one_report, 1, 1, 2, self.items_per_report)
+        q, p = apart.composed.probabilities
+        jointly_better = variance(history, Fraction(1, 2)) < p * (1 - p) / (q - p) ** 2  # both are symmetric
+        return self.history_noise(history) if jointly_better else apart
 
 
 def best_number(epsilon: Fraction, num_items: int) -> int:
@@ -161,7 +171,7 @@ def _cost(epsilon: Fraction, asked: int) -> Fraction:
 
 
 def best_number_of_history(epsilon: Fraction, answers: int, num_items: int) -> int:
-    """The same where a whole history has this epsilon."""
+    """The same where a whole history has this epsilon. (With one item asked, flags are those of an ordinary bit.)"""
 
     def cost(asked: int) -> Fraction:
         history = history_of_categories(epsilon, 1, answers, 2, asked)

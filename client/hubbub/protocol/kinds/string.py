@@ -32,6 +32,10 @@ class String(Shape, kw_only=True):
             yield f"num_bits x num_cohorts must be at most {MAX_CELLS}, got {self.num_bits} x {self.num_cohorts}"
 
     @cached_property
+    def silence_is_an_answer(self) -> bool:
+        return True  # no bit of it is set
+
+    @cached_property
     def num_masks(self) -> int:
         return 2 if self.num_bits == 1 else comb(self.num_bits, self.num_hashes) + 1  # and the empty one
 
@@ -54,6 +58,9 @@ class String(Shape, kw_only=True):
             return Encoded(string_mask(text(value), cohort, self.num_bits, self.num_hashes))
         except UnicodeEncodeError as error:
             raise WrongValue(f"must be valid Unicode, got a lone surrogate at {error.start}") from None
+
+    def port_facts(self) -> dict[str, Any]:
+        return self.plain_fields()
 
     def question(self) -> str:
         return "a text, of which only a scrambled trace is sent"

@@ -29,6 +29,7 @@ from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.process_metrics import ProcessMetrics
 from hubbub.collector.settings import Settings
 from hubbub.collector.storage.store import Store, Verdict
+from hubbub.collector.tally_text import Sort
 from hubbub.collector.tokens import Role, Tokens
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import facts, words
@@ -85,6 +86,7 @@ class App:
             "/v1/reports": {"POST": self._post_reports, "OPTIONS": self._preflight},
             "/v1/relay": {"POST": self._post_relay},
             "/v1/tallies": {"GET": self._get_tallies},
+            "/v1/pairs": {"GET": self._get_pairs},
             "/v1/metrics": {"GET": self._get_metrics},
             "/v1/openapi.json": {"GET": self._get_openapi},
             "/privacy": {"GET": self._get_privacy},
@@ -215,6 +217,7 @@ class App:
             self._own_metrics.stored += 1
             self._own_metrics.reports += 0 if arrival.is_empty else arrival.layout.num_reports
             self._own_metrics.stopped_reports += arrival.num_stopped
+            self._own_metrics.unpaired += arrival.layout.unpaired and not arrival.is_empty
         else:
             self._own_metrics.duplicates += 1
 
@@ -271,7 +274,13 @@ class App:
 
     # -- reading
 
-    async def _get_tallies(self, request: web.BaseRequest) -> web.StreamResponse:
+    def _get_tallies(self, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+        return self._get_counts(request, "tallies")
+
+    def _get_pairs(self, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+        return self._get_counts(request, "pairs")
+
+    async def _get_counts(self, request: web.BaseRequest, key: Sort) -> web.StreamResponse:
         self._authorize(request.headers, "read")
         query = parse_qs(request.raw_path.partition("?")[2], keep_blank_values=True)
         unknown = sorted(query.keys() - {"metric", "from", "to"})
@@ -285,7 +294,7 @@ class App:
         if wanted.metric is not None and wanted.metric not in known:
             raise Problem(404, "Not found", f"metric must be one counted here, got {wanted.metric[:80]!a}")
         try:
-            return await self._reads.answer(request, wanted)
+            return await self._reads.answer(request, wanted, key)
         except TooManyReads:
             self._own_metrics.refused["too-many-reads"] += 1
             detail = "large downloads of tallies are made two at a time, and none ended in time; ask again, or for less"
@@ -381,6 +390,7 @@ def _registry_document(registry: Registry) -> bytes:
         "app": registry.app,
         "fingerprint": registry.fingerprint,
         "metrics": [metric.terms_to_json() for metric in registry],
+        "together": registry.pairs_by_name,
         "label": facts(registry),
         "label_in_words": words(registry),
     }

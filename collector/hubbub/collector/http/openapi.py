@@ -9,6 +9,8 @@ Document = dict[str, object]
 
 _HEX = {"type": "string", "pattern": "^[0-9a-f]+$"}
 _ID = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+_REGISTRY = ["app", "fingerprint", "metrics", "together", "label", "label_in_words"]
+_COUNTS: Document = {"type": "array", "items": {"type": "integer", "minimum": 0}}
 
 
 def document() -> Document:
@@ -24,7 +26,8 @@ def document() -> Document:
         "paths": {
             "/v1/reports": {"post": _post("send one batch of an install", token=False)},
             "/v1/relay": {"post": _post("send a batch of many reports per metric, as gateways do", token=True)},
-            "/v1/tallies": {"get": _tallies()},
+            "/v1/tallies": {"get": _tallies("everything acknowledged so far, as tallies", "Tallies")},
+            "/v1/pairs": {"get": _tallies("of it, what came together: pair tallies of [together]", "Pairs")},
             "/v1/metrics": {"get": _get("the public registry and its label", "Registry")},
             "/v1/openapi.json": {"get": _get("this document", None)},
             "/privacy": {"get": _page("the page for the people who are asked", "text/html")},
@@ -40,9 +43,8 @@ def document() -> Document:
                 "Stored": _stored(),
                 "Problem": _problem_schema(),
                 "Tallies": _tallies_schema(),
-            }
-            | {
-                "Registry": {"type": "object", "required": ["app", "fingerprint", "metrics", "label", "label_in_words"]}
+                "Pairs": _pairs_schema(),
+                "Registry": {"type": "object", "required": _REGISTRY},
             },
             "responses": {"Problem": _content("refused, with the reason in words", PROBLEM_MEDIA_TYPE, "Problem")},
         },
@@ -69,18 +71,18 @@ def _post(summary: str, token: bool) -> Document:
     return operation | ({"security": [{"token": []}]} if token else {})
 
 
-def _tallies() -> Document:
+def _tallies(summary: str, schema: str) -> Document:
     period = {"type": "string", "examples": ["2026-11-16", "2026-W47", "2026-11"]}
     return {
-        "summary": "everything acknowledged so far, as tallies",
+        "summary": summary,
         "security": [{"token": []}],
         "parameters": [
-            {"name": "metric", "in": "query", "schema": {"type": "string"}, "description": "a name or a metric_hash"},
+            {"name": "metric", "in": "query", "schema": {"type": "string"}, "description": "a name or a hash"},
             {"name": "from", "in": "query", "schema": period, "description": "the first period"},
             {"name": "to", "in": "query", "schema": period, "description": "the last period"},
             {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}, "description": "an ETag"},
         ],
-        "responses": {"200": _content("tallies", "application/json", "Tallies")}
+        "responses": {"200": _content(schema.lower(), "application/json", schema)}
         | {"304": {"description": "nothing has changed since the answer with this ETag"}}
         | _problems(400, 401, 404, 500, 503),
     }
@@ -150,30 +152,49 @@ def _problem_schema() -> Document:
 
 
 def _tallies_schema() -> Document:
-    counts = {"type": "array", "items": {"type": "integer", "minimum": 0}}
-    epoch = _closed(
-        {"epoch": {"type": "integer"}, "num_reports": counts, "bit_counts": {"type": "array", "items": counts}}
-    )
+    epoch = {"epoch": {"type": "integer"}, "num_reports": _COUNTS, "bit_counts": _list_of(_COUNTS)}
     tally = {
         "format": {"const": "hubbub.tally"},
         "version": {"const": 1},
         "metric_hash": _ID,
         "metric": {"type": "object"},
-        "epochs": {"type": "array", "items": epoch},
+        "epochs": _list_of(_closed(epoch)),
     }
-    withheld = {
+    return _closed({"tallies": _list_of(_closed(tally)), "withheld": _withheld()})
+
+
+def _pairs_schema() -> Document:
+    rows = _list_of(_COUNTS)
+    epoch = {
+        "epoch": {"type": "integer"},
+        "num_batches": _COUNTS,
+        "first": rows,
+        "second": rows,
+        "both": _list_of(rows),
+    }
+    tally = {
+        "format": {"const": "hubbub.pair_tally"},
+        "version": {"const": 1},
+        "pair_hash": _ID,
+        "pair": {"type": "object", "required": ["name", "metrics"]},
+        "epochs": _list_of(_closed(epoch)),
+    }
+    return _closed({"pairs": _list_of(_closed(tally)), "withheld": _withheld()})
+
+
+def _withheld() -> Document:
+    withheld: Document = {
         "metric": {"type": "string"},
         "metric_hash": _ID,
         "epoch": {"type": "integer"},
         "num_reports": {"type": "integer", "minimum": 1},
         "min_reports": {"type": "integer", "minimum": 1},
     }
-    return _closed(
-        {
-            "tallies": {"type": "array", "items": _closed(tally)},
-            "withheld": {"type": "array", "items": _closed(withheld)},
-        }
-    )
+    return _list_of(_closed(withheld))
+
+
+def _list_of(items: Document) -> Document:
+    return {"type": "array", "items": items}
 
 
 def _closed(properties: Document) -> Document:

@@ -16,10 +16,10 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from hubbub.collector.commit import Committing
-from hubbub.collector.export import withheld
+from hubbub.collector.export import of_metrics, of_pairs, withheld
 from hubbub.collector.http.connections import SERVER
 from hubbub.collector.storage.handing_out import Lent
-from hubbub.collector.tally_text import EncodedEpochs, pieces
+from hubbub.collector.tally_text import EncodedEpochs, Sort, pieces
 from hubbub.protocol.tally_files import Wanted
 
 LARGE = 1 << 17
@@ -43,18 +43,19 @@ class Reads:
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._secret = secrets.token_bytes(16)  # revisions begin anew with each process, so their tags must differ
 
-    async def answer(self, request: web.BaseRequest, wanted: Wanted) -> web.StreamResponse:
-        """The tallies wanted. Raises `TooManyReads`."""
-        lent = await self._committer.select(wanted.has)
+    async def answer(self, request: web.BaseRequest, wanted: Wanted, key: Sort = "tallies") -> web.StreamResponse:
+        """The tallies wanted, of metrics or of pairs. Raises `TooManyReads`."""
+        condition = of_metrics(wanted) if key == "tallies" else of_pairs(wanted)
+        lent = await self._committer.select(condition)
         if self._is_known(request, lent):
             return web.Response(status=304, headers=self._headers(lent))
         if sum(len(counted.bit_counts) for counted in lent.cells.values()) < LARGE:
-            return await self._write(request, lent)
+            return await self._write(request, lent, key)
         had_to_wait = self._turns.locked()
         async with self._turn():
             if had_to_wait:  # what it was lent may be old by now
-                lent = await self._committer.select(wanted.has)
-            return await self._write(request, lent)
+                lent = await self._committer.select(condition)
+            return await self._write(request, lent, key)
 
     def _is_known(self, request: web.BaseRequest, lent: Lent) -> bool:
         asked = request.headers.get("If-None-Match")
@@ -85,7 +86,7 @@ class Reads:
         finally:
             self._turns.release()
 
-    async def _write(self, request: web.BaseRequest, lent: Lent) -> web.StreamResponse:
+    async def _write(self, request: web.BaseRequest, lent: Lent, key: Sort) -> web.StreamResponse:
         answer = web.StreamResponse(headers={**self._headers(lent), "Content-Type": "application/json; charset=utf-8"})
         answer.headers["Server"] = SERVER
         await answer.prepare(request)
@@ -93,7 +94,7 @@ class Reads:
             return answer
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
-                for piece in pieces(lent.cells, self._encoded, withheld(lent)):
+                for piece in pieces(lent.cells, self._encoded, withheld(lent), key):
                     await answer.write(piece)
                     await asyncio.sleep(0)  # batches first
         except TimeoutError:

@@ -27,7 +27,7 @@ from hubbub.collector.settings import databases_in
 from hubbub.collector.stopped import check_name, not_stopped
 from hubbub.collector.storage.checked_rows import checksum
 from hubbub.collector.storage.checkpoint import RECOVERABLE_DAYS
-from hubbub.collector.storage.counting import Cells, MetricEpoch
+from hubbub.collector.storage.counting import Cells, MetricEpoch, sum_of_reports
 from hubbub.collector.storage.handing_out import Condition, Lent
 from hubbub.collector.storage.log import Damaged
 from hubbub.collector.storage.purge import Purged
@@ -133,11 +133,11 @@ def _check_database(connection: Connection) -> list[str]:
     tables: tuple[Table, ...] = ("counts", "handed_out")
     for table in tables:
         cells = read_cells(connection, table, revisions(connection, table), definitions)
-        lines.append(f"{table}: {len(cells)} rows, {sum(found.total for found in cells.values())} reports")
+        lines.append(f"{table}: {len(cells)} rows, {sum_of_reports(cells.values())} reports")
     lines.append(f"purged: {len(_settled(connection, lambda shared: read_purged(connection, shared)))} rows")
     reader = JournalReader()
     waiting = _settled(connection, lambda shared: unfolded(connection, reader, shared, lambda key: True))
-    lines.append(f"journal: {sum(found.total for found in waiting.values())} reports that are not in counts yet")
+    lines.append(f"journal: {sum_of_reports(waiting.values())} reports that are not in counts yet")
     lines.append(f"kept: {_check_kept(connection)} rows")
     for name, words in (
         ("data_checksums", "whether the server notices damaged pages"),
@@ -179,7 +179,7 @@ def _status(address: str) -> list[str]:
             f"{shown(address)}: schema version {VERSION}, database {shared.number + 1} of its store",
             f"day: {epoch_text('day', shared.day) if shared.day else 'none yet'}",
             f"metrics: {len(shared.definitions)} definitions, {len(seen.stopped)} stopped",
-            f"counts: {len(totals)} epochs, {sum(cells.total for cells in totals.values())} reports folded",
+            f"counts: {len(totals)} epochs, {sum_of_reports(totals.values())} reports folded",
             f"journal: {seen.journal_bytes} bytes",
             f"ids: {len(shared.lots)} lots, {ids} bytes",
             f"connections: {connections} (a collector at work has up to 3)",

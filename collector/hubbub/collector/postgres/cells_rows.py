@@ -11,7 +11,7 @@ from hubbub.collector.postgres.session import Connection
 from hubbub.collector.storage.checked_rows import checksum
 from hubbub.collector.storage.counting import Cells, Integers, MetricEpoch
 from hubbub.collector.storage.log import Damaged
-from hubbub.protocol.metric import Definition
+from hubbub.protocol.pair import Counted
 
 Table = Literal["counts", "handed_out"]
 _COUNTS = np.dtype("<i8")
@@ -24,7 +24,7 @@ def revisions(connection: Connection, table: Table) -> dict[MetricEpoch, int]:
 
 
 def read_cells(
-    connection: Connection, table: Table, keys: Iterable[MetricEpoch], definitions: Mapping[str, Definition]
+    connection: Connection, table: Table, keys: Iterable[MetricEpoch], definitions: Mapping[str, Counted]
 ) -> dict[MetricEpoch, Cells]:
     """These counts, as far as there are any. Raises `Damaged`."""
     hashes, epochs = _columns(keys)
@@ -66,7 +66,7 @@ def delete_cells(connection: Connection, table: str, keys: Iterable[MetricEpoch]
 
 
 def checked_cells(
-    table: str, definition: Definition, epoch: int, num_reports: bytes, bit_counts: bytes, crc: int
+    table: str, definition: Counted, epoch: int, num_reports: bytes, bit_counts: bytes, crc: int
 ) -> Cells:
     if crc != checksum(table, (definition.metric_hash, epoch, num_reports, bit_counts)):
         key = f"{definition.name} ({definition.metric_hash}), epoch {epoch}"

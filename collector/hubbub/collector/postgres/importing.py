@@ -14,9 +14,11 @@ from hubbub.collector.postgres.cells_rows import blobs, write_cells
 from hubbub.collector.postgres.journal import has_lock
 from hubbub.collector.postgres.listed import listed, opened
 from hubbub.collector.postgres.session import Connection, one
+from hubbub.collector.postgres.shared import short_hash
 from hubbub.collector.stopped import read_stopped
 from hubbub.collector.storage.checked_rows import checksum
 from hubbub.collector.storage.checkpoint import Checkpoint, SavedState
+from hubbub.collector.storage.counting import sum_of_reports
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.purge import at_rest
 from hubbub.collector.tokens import read_tokens
@@ -39,7 +41,7 @@ def import_store(store: str, data: Path) -> int:
             _require_empty(connection)
             _write(connection, checkpoint, saved)
             _write_operator_lists(connection, data_dir)
-    return sum(cells.total for cells in saved.cells.values())
+    return sum_of_reports(saved.cells.values())
 
 
 def _require_empty(connection: Connection) -> None:
@@ -59,7 +61,7 @@ def _write(connection: Connection, checkpoint: Checkpoint, saved: SavedState) ->
             "insert into metrics values (%s, %s, %s, %s, %s, %s, %s, false, %s) on conflict (metric_hash) do update "
             "set sealed_through = excluded.sealed_through, "
             "longest_grace = greatest(metrics.longest_grace, excluded.longest_grace)",
-            (metric_hash, known.short_hash, definition, cadence, grace, grace, retention_days, sealed),
+            (metric_hash, short_hash(metric_hash), definition, cadence, grace, grace, retention_days, sealed),
         )
     write_cells(connection, "counts", saved.cells)
     write_cells(connection, "handed_out", saved.handed_out)

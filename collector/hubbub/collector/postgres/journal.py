@@ -16,8 +16,11 @@ from hubbub.collector.storage.checked_rows import checksum
 from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.collector.storage.kept_reports import shuffled
 from hubbub.collector.storage.log import Damaged
-from hubbub.collector.storage.stacking import add_to, stacked
+from hubbub.collector.storage.pair_counting import PairedColumns, add_pairs
+from hubbub.collector.storage.stacking import add_to, stacked, stacks
+from hubbub.protocol.metric import Definition
 from hubbub.protocol.refusal import Refused
+from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.wire import CRC, crc_of, message_end, unpack
 
 FOLD_LOCK = 0x68756262  # "hubb"; whoever changes counts has it
@@ -58,9 +61,9 @@ class JournalReader:
         return pending
 
     def _new_layout(self, message: bytes, shared: Shared) -> Layout:
-        by_short_hash = {definition.short_hash: definition for definition in shared.definitions.values()}
+        metrics = by_short_hash(metric for metric in shared.definitions.values() if isinstance(metric, Definition))
         try:
-            batch = unpack(message, by_short_hash, check=lambda block: None)  # its reports were checked when they came
+            batch = unpack(message, metrics, check=lambda block: None)  # its reports were checked when they came
         except Refused as error:
             raise Damaged(f"table journal: a batch cannot be read with the definitions there are: {error}") from None
         layout = layout_of(batch, 0)
@@ -79,14 +82,18 @@ def fold(connection: Connection, reader: JournalReader, shared: Shared, wait: bo
         check_turn(connection, shared)
         changed: dict[MetricEpoch, Cells] = {}
         kept: list[Reports] = []
-        columns = list(stacked(reader.read(bodies, shared)))
+        messages = stacks(reader.read(bodies, shared))
+        columns, together = list(stacked(messages)), list(PairedColumns(shared.pairs).find(messages))
         keys = {(column.metric.metric_hash, column.epoch) for column, _, _ in columns}
+        keys |= {(found.pair.metric_hash, found.epoch) for found in together}
         changed.update(read_cells(connection, "counts", keys, shared.definitions))
         for column, cohorts, vectors in columns:
             key = column.metric.metric_hash, column.epoch
             add_to(changed.setdefault(key, Cells(column.metric)), column.level, cohorts, vectors)
             if shared.terms[column.metric.metric_hash].keep_reports:
                 kept.append((*key, *shuffled(column.metric, cohorts.tobytes(), vectors.tobytes())))
+        for found in together:
+            add_pairs(changed.setdefault((found.pair.metric_hash, found.epoch), Cells(found.pair)), found)
         write_cells(connection, "counts", changed)
         for row in kept:
             values = (*row, checksum("kept", row))
@@ -109,9 +116,14 @@ def unfolded(
     """What the journal would add to the counts wanted."""
     bodies = [body for (body,) in connection.execute("select body from journal", binary=True)]
     check_turn(connection, shared)
+    messages = stacks(reader.read(bodies, shared))
     found: dict[MetricEpoch, Cells] = {}
-    for column, cohorts, vectors in stacked(reader.read(bodies, shared)):
+    for column, cohorts, vectors in stacked(messages):
         key = column.metric.metric_hash, column.epoch
         if wanted(key):
             add_to(found.setdefault(key, Cells(column.metric)), column.level, cohorts, vectors)
+    for together in PairedColumns(shared.pairs).find(messages):
+        key = together.pair.metric_hash, together.epoch
+        if wanted(key):
+            add_pairs(found.setdefault(key, Cells(together.pair)), together)
     return found

@@ -14,7 +14,7 @@ from hubbub.collector.postgres.session import Connection, one
 from hubbub.collector.postgres.shared import Shared
 from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.collector.storage.handing_out import Condition, HandingOut, Lent
-from hubbub.protocol.metric import Definition
+from hubbub.protocol.pair import Counted
 
 _CACHE_BYTES = 128 << 20
 
@@ -46,7 +46,7 @@ class CellsReader:
         return handing_out.lend(cells, wanted)
 
     def _read(
-        self, connection: Connection, table: Table, definitions: Mapping[str, Definition], wanted: Condition
+        self, connection: Connection, table: Table, definitions: Mapping[str, Counted], wanted: Condition
     ) -> dict[MetricEpoch, Cells]:
         there = revisions(connection, table)
         self._forget(table, there.keys())
@@ -55,6 +55,8 @@ class CellsReader:
         for key, cells in read_cells(connection, table, missing, definitions).items():
             self._cached[table, key] = chosen[key], cells
         found = {key: self._cached[table, key][1] for key in chosen}
+        for (metric_hash, _), cells in found.items():
+            cells.rename(definitions[metric_hash])
         self._make_room()
         return found
 

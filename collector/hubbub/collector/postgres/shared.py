@@ -7,14 +7,17 @@ nothing is stored, and it reads all of this again first.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hubbub.collector.catalog import CountedPair, with_known_names
 from hubbub.collector.message_layout import LOT_CADENCES
 from hubbub.collector.postgres.session import Connection, one
+from hubbub.collector.storage.checkpoint import ENDED
 from hubbub.collector.tokens import KnownToken
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
-from hubbub.protocol.metric import Definition, Metric
+from hubbub.protocol.metric import SHORT_HASH_BYTES, Definition, Metric
+from hubbub.protocol.pair import Counted, Pair, counted_from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,20 @@ class Shared:
     databases: int
     turn: int
     day: int
-    definitions: Mapping[str, Definition]
+    definitions: Mapping[str, Counted]
     terms: Mapping[str, Terms]
     sealed: Mapping[str, int]
     lots: Mapping[int, int]  # over how many databases each is spread
     closed_lots: Mapping[int, int]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The pairs that are counted."""
+        return [
+            pair
+            for metric_hash, pair in self.definitions.items()
+            if isinstance(pair, Pair) and self.terms[metric_hash].grace != ENDED
+        ]
 
     def is_closed(self, lot: int) -> bool:
         return lot // 4 <= self.closed_lots.get(lot % 4, -1)
@@ -85,12 +97,21 @@ def read_shared(connection: Connection, before: Shared | None = None) -> Shared:
         databases=databases,
         turn=turn,
         day=day,
-        definitions={row[0]: known.get(row[0]) or Definition.from_json(json.loads(row[1])) for row in rows},
+        definitions={row[0]: _definition(known.get(row[0]), row[1]) for row in rows},
         terms={row[0]: Terms(*row[3:]) for row in rows},
         sealed={row[0]: row[2] for row in rows},
         lots=dict(lots),
         closed_lots=dict(closed),
     )
+
+
+def _definition(known: Counted | None, text: str) -> Counted:
+    """As it was saved; the very object that is known, unless a spare place was named since."""
+    return known if known is not None and _saved(known) == text else counted_from_json(json.loads(text))
+
+
+def _saved(metric: Counted) -> str:
+    return json.dumps(metric.described())
 
 
 class Stale(Exception):
@@ -104,26 +125,50 @@ def check_turn(connection: Connection, shared: Shared) -> None:
         raise Stale
 
 
-def adopt(connection: Connection, metrics: Iterable[Metric], min_reports: int) -> None:
-    """Take note of metrics and their terms, and how counts are handed out: what was said last holds for all."""
+def adopt(connection: Connection, counted: Sequence[Metric | CountedPair], min_reports: int) -> None:
+    """Take note of metrics, pairs and their terms, and how counts are handed out: what was said last holds for all.
+
+    So a pair that is not among them is no longer counted.
+    """
     with connection.transaction():
         connection.execute("select from state for update")
-        changed = 0
-        for metric in metrics:
-            terms = (metric.grace, metric.grace, metric.retention_days, metric.keep_reports)
+        pairs = [pair.metric_hash for pair in counted if isinstance(pair, CountedPair)]
+        changed = connection.execute(
+            "update metrics set grace = %s "
+            "where grace <> %s and definition::jsonb ? 'metrics' and metric_hash <> all(%s)",
+            (ENDED, ENDED, pairs),
+        ).rowcount
+        for metric in counted:
+            keep_reports = isinstance(metric, Metric) and metric.keep_reports
+            terms = (metric.grace, metric.grace, metric.retention_days, keep_reports)
             cadence = LOT_CADENCES.index(metric.every)
-            definition = json.dumps(metric.to_json())
+            definition = _saved(_with_saved_names(connection, metric) if isinstance(metric, Metric) else metric)
             changed += connection.execute(
                 "insert into metrics values (%s, %s, %s, %s, %s, %s, %s, %s, -1) on conflict (metric_hash) do update "
                 "set grace = excluded.grace, longest_grace = greatest(metrics.longest_grace, excluded.grace), "
-                "retention_days = excluded.retention_days, keep_reports = excluded.keep_reports "
-                "where (metrics.grace, metrics.retention_days, metrics.keep_reports) is distinct from "
-                "(excluded.grace, excluded.retention_days, excluded.keep_reports)",
-                (metric.metric_hash, metric.short_hash, definition, cadence, *terms),
+                "retention_days = excluded.retention_days, keep_reports = excluded.keep_reports, "
+                "definition = excluded.definition "
+                "where (metrics.grace, metrics.retention_days, metrics.keep_reports, metrics.definition) is distinct "
+                "from (excluded.grace, excluded.retention_days, excluded.keep_reports, excluded.definition)",
+                (metric.metric_hash, short_hash(metric.metric_hash), definition, cadence, *terms),
             ).rowcount
         connection.execute("update state set min_reports = %s where min_reports <> %s", (min_reports, min_reports))
         if changed:
             connection.execute("update state set turn = turn + 1")
+
+
+def _with_saved_names(connection: Connection, metric: Metric) -> Metric:
+    """A collector with an older registry takes no name of a spare place away."""
+    if not metric.shape.spare and not metric.shape.later_names:
+        return metric
+    query = "select definition from metrics where metric_hash = %s"
+    found = connection.execute(query, (metric.metric_hash,)).fetchone()
+    return metric if found is None else with_known_names(metric, Definition.from_json(json.loads(found[0])))
+
+
+def short_hash(metric_hash: str) -> bytes:
+    """What the wire has of a metric's hash; of a pair's nothing is on the wire, but the column has it, too."""
+    return bytes.fromhex(metric_hash)[:SHORT_HASH_BYTES]
 
 
 @dataclass(frozen=True, slots=True)

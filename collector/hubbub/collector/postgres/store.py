@@ -45,7 +45,7 @@ from hubbub.collector.storage.store import CLOCK_NOT_BELIEVED, Notice, Verdict, 
 from hubbub.collector.tokens import KnownToken
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.metric import Definition
+from hubbub.protocol.pair import Counted
 from hubbub.protocol.refusal import Refused
 
 _LOOK_SECONDS = 0.5
@@ -109,7 +109,7 @@ class PostgresStore:
         check_can_keep(catalog.metrics)
         self._keeping.run(check_server)
         self._keeping.run(check_version)
-        self._keeping.run(lambda connection: adopt(connection, catalog.metrics, self._settings.min_reports))
+        self._keeping.run(lambda connection: adopt(connection, catalog.counted, self._settings.min_reports))
         if accept:
             self._keeping.run(accept_clock)
         self._shared = self._keeping.run(read_shared)
@@ -122,7 +122,7 @@ class PostgresStore:
         self._keep()
 
     @property
-    def definitions(self) -> Mapping[str, Definition]:
+    def definitions(self) -> Mapping[str, Counted]:
         return self._shared.definitions
 
     @property
@@ -208,7 +208,7 @@ class PostgresStore:
 
     def adopt(self, catalog: Catalog) -> None:
         try:
-            self._taking.run(lambda connection: adopt(connection, catalog.metrics, self._settings.min_reports))
+            self._taking.run(lambda connection: adopt(connection, catalog.counted, self._settings.min_reports))
             self._take_up(self._taking.run(lambda connection: read_shared(connection, self._shared)))
         except (Unreachable, Busy, Full) as error:
             raise Invalid([f"the database cannot be reached: {error}"]) from None

@@ -14,6 +14,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from hubbub.collector.storage.counting import sum_of_reports
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.log import Damaged, segments, sync_folder, whole_groups
 from hubbub.collector.storage.logged_counts import LoggedCounts
@@ -155,7 +156,7 @@ def count_reports(data: Path) -> int:
     try:
         store = LoggedCounts(data_dir, None, time.time)
         try:
-            return sum(int(cells.num_reports.sum()) for cells in store.cells.values())
+            return sum_of_reports(store.cells.values())
         finally:
             store.close()
     finally:

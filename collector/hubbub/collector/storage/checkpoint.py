@@ -19,12 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from hubbub.collector.catalog import CountedPair, with_known_names
 from hubbub.collector.message_layout import CRC_BYTES, ID_BYTES, RECORD_BYTES
 from hubbub.collector.storage.checked_rows import TOTALS_SCHEMA, CheckedRows, Row
 from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.collector.storage.log import START, Damaged, Position, other_version
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition, Metric
+from hubbub.protocol.pair import Counted, Pair, counted_from_json
 
 SCHEMA_VERSION = 3
 _SCHEMA = f"""
@@ -48,6 +50,7 @@ _TABLES = ("state", "metrics", "counts", "handed_out", "purged", "ids", "kept")
 _NAMES = "select type, name, tbl_name, sql from sqlite_master order by name"
 _COUNTS = np.dtype("<i8")
 _ID_AND_CRC = ID_BYTES + CRC_BYTES
+ENDED = -1  # the grace of a pair whose reports are not counted any more, not even those of the present epoch
 RECOVERABLE_DAYS = 7  # how long purged counts can be had back
 _BUSY_MILLISECONDS = 2000  # how long a save waits for somebody who reads the file; it is tried again later
 _KEY = "metric_hash = ? and epoch = ?"
@@ -77,7 +80,8 @@ class SavedState:
     position: Position
     day: int
     clean: bool  # the collector had stopped, everything was counted: the log was not needed any more
-    definitions: Mapping[str, Definition]
+    definitions: Mapping[str, Counted]
+    pairs: tuple[Pair, ...]  # of these definitions, the pairs that were counted last
     retention_days: Mapping[str, int]
     cells: Mapping[MetricEpoch, Cells]
     handed_out: Mapping[MetricEpoch, Cells]
@@ -150,17 +154,29 @@ class Checkpoint:
             for table, rows in tables.items():
                 self._checked.insert(table, rows)
 
-    def adopt(self, metrics: Iterable[Metric]) -> None:
-        """Take note of the metrics now counted. Where a grace grew, ids stay as much longer: never too short."""
+    def adopt(self, counted: Iterable[Metric | CountedPair], *, end_pairs: bool = True) -> None:
+        """Take note of the metrics and pairs now counted. Where a grace grew, ids stay as much longer: never too short.
+
+        A pair that is no longer declared is not counted any more, and has a grace of `ENDED`; without `end_pairs` it
+        goes on. A name that a spare place had stays, also where the registry does not know it.
+        """
         longer = 0
         with self._transaction():
             known = {str(row[0]): row for row in self._checked.rows("metrics")}
-            for metric in metrics:
+            saved_as = self._definitions()
+            pairs = {key for key, definition in saved_as.items() if end_pairs and isinstance(definition, Pair)}
+            for metric in counted:
+                pairs.discard(metric.metric_hash)
                 _, _, grace, _, sealed = known.get(metric.metric_hash, (None, None, metric.grace, None, -1))
                 assert isinstance(grace, int)
-                longer = max(longer, (metric.grace - grace) * _LONGEST_EPOCH_DAYS[metric.every])
-                terms = (json.dumps(metric.to_json()), metric.grace, metric.retention_days)
+                if isinstance(metric, Metric):  # a pair's follows from its metrics'
+                    longer = max(longer, (metric.grace - grace) * _LONGEST_EPOCH_DAYS[metric.every])
+                    before = saved_as.get(metric.metric_hash)
+                    metric = with_known_names(metric, before) if isinstance(before, Definition) else metric
+                terms = (json.dumps(metric.described()), metric.grace, metric.retention_days)
                 self._replace_metric((metric.metric_hash, *terms, sealed))
+            for key in pairs:
+                self._replace_metric((*known[key][:2], ENDED, *known[key][3:]))
             if longer > 0:
                 ids = [(int(str(closes)) + longer, records) for closes, records in self._checked.rows("ids")]
                 self._checked.delete("ids", "true", [])
@@ -175,6 +191,7 @@ class Checkpoint:
             day=day,
             clean=bool(clean),
             definitions=definitions,
+            pairs=tuple(pair for row in rows if isinstance(pair := definitions[row[0]], Pair) and row[2] != ENDED),
             retention_days={row[0]: row[3] for row in rows},
             cells=self._cells("counts", definitions),
             handed_out=self._cells("handed_out", definitions),
@@ -187,7 +204,7 @@ class Checkpoint:
         """Hash, definition, grace, retention in days and newest closed epoch of everything ever counted."""
         return list(self._rows("metrics"))
 
-    def _cells(self, table: str, definitions: Mapping[str, Definition]) -> dict[MetricEpoch, Cells]:
+    def _cells(self, table: str, definitions: Mapping[str, Counted]) -> dict[MetricEpoch, Cells]:
         return {
             (metric_hash, epoch): Cells(definitions[metric_hash], _counts_of(num_reports), _counts_of(bit_counts))
             for metric_hash, epoch, num_reports, bit_counts in self._rows(table)
@@ -264,8 +281,8 @@ class Checkpoint:
                 self._checked.delete("counts", _KEY, key)
                 self._checked.insert("counts", [(*key, _blob_of(cells.num_reports), _blob_of(cells.bit_counts))])
 
-    def _definitions(self) -> dict[str, Definition]:
-        return {row[0]: Definition.from_json(json.loads(row[1])) for row in self._rows("metrics")}
+    def _definitions(self) -> dict[str, Counted]:
+        return {row[0]: counted_from_json(json.loads(row[1])) for row in self._rows("metrics")}
 
     def _replace_metric(self, row: Row) -> None:
         self._checked.delete("metrics", "metric_hash = ?", row[:1])

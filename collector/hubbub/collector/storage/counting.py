@@ -10,12 +10,14 @@ that none overflows. That is about an eighth of the additions that unpacked bits
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.pair import Counted
 from hubbub.protocol.tally import Counts
 
 _LANE_LIMIT = 255
@@ -29,8 +31,8 @@ MetricEpoch = tuple[str, int]  # the hash of a metric and the number of an epoch
 _REVISIONS = count()
 
 
-def num_cells(metric: Definition) -> int:
-    """How many counters one epoch of a metric takes, the reports per cohort aside."""
+def num_cells(metric: Counted) -> int:
+    """How many counters one epoch of a metric or a pair takes, the reports per cohort aside."""
     shape = metric.shape
     if not metric.shape.equal_widths:
         return sum(shape.width(cohort) for cohort in range(shape.num_cohorts))
@@ -38,43 +40,55 @@ def num_cells(metric: Definition) -> int:
 
 
 class Cells:
-    """The counts of one metric and epoch. Rows of cohorts lie one after the other, whatever their widths.
+    """The counts of one metric and epoch. Rows of cohorts lie one after the other, whatever their widths. Those of a
+    pair lie as its shape says, a row for each cohort pair (`pair_counting` adds to them).
 
     `revision` is another in each object of this process, so that it names the counts of one that is no longer changed.
     """
 
     __slots__ = ("bit_counts", "metric", "num_reports", "revision")
 
-    def __init__(self, metric: Definition, num_reports: Integers | None = None, bit_counts: Integers | None = None):
+    def __init__(self, metric: Counted, num_reports: Integers | None = None, bit_counts: Integers | None = None):
         self.metric = metric
         self.revision = next(_REVISIONS)
         self.num_reports = np.zeros(metric.shape.num_cohorts, np.int64) if num_reports is None else num_reports
         self.bit_counts = np.zeros(num_cells(metric), np.int64) if bit_counts is None else bit_counts
 
+    def rename(self, metric: Counted) -> None:
+        """The same counts, of the same definition with a spare place named: another text, so another revision."""
+        if metric.shape.later_names != self.metric.shape.later_names:
+            self.metric, self.revision = metric, next(_REVISIONS)
+
     def add(self, cohorts: Bytes, vectors: Bytes) -> None:
         """Count reports: the cohorts and the vectors of a block, or of several blocks put together, as bytes."""
-        if not self.metric.shape.equal_widths:
-            self._add_levels(cohorts, vectors)
+        metric = self._metric
+        if not metric.shape.equal_widths:
+            self._add_levels(metric, cohorts, vectors)
             return
-        rows = vectors.reshape(-1, self.metric.vector_bytes(0))
-        if self.metric.shape.num_cohorts == 1:
+        rows = vectors.reshape(-1, metric.vector_bytes(0))
+        if metric.shape.num_cohorts == 1:
             self.num_reports[0] += len(rows)
-            self.bit_counts += _count_all(rows, self.metric.shape.width(0))
+            self.bit_counts += _count_all(rows, metric.shape.width(0))
             return
-        numbers = np.ascontiguousarray(cohorts).view(_WORDS[self.metric.cohort_bytes])
+        numbers = np.ascontiguousarray(cohorts).view(_WORDS[metric.cohort_bytes])
         for start in range(0, len(rows), _AT_ONCE):
-            self._add_cohorts(numbers[start : start + _AT_ONCE], rows[start : start + _AT_ONCE])
+            self._add_cohorts(metric, numbers[start : start + _AT_ONCE], rows[start : start + _AT_ONCE])
 
-    def _add_cohorts(self, cohorts: Words, rows: Bytes) -> None:
-        width = self.metric.shape.width(0)
+    @property
+    def _metric(self) -> Definition:
+        assert isinstance(self.metric, Definition)
+        return self.metric
+
+    def _add_cohorts(self, metric: Definition, cohorts: Words, rows: Bytes) -> None:
+        width = metric.shape.width(0)
         present, counted, reports = _count_by_cohort(cohorts, rows, width)
         self.num_reports[present] += reports
         self.bit_counts.reshape(-1, width)[present] += counted
 
-    def _add_levels(self, cohorts: Bytes, vectors: Bytes) -> None:
+    def _add_levels(self, metric: Definition, cohorts: Bytes, vectors: Bytes) -> None:
         """A tree's levels differ in width: their vectors are picked out of the stream level by level."""
-        widths = [self.metric.shape.width(level) for level in range(self.metric.shape.num_cohorts)]
-        sizes = np.array([self.metric.vector_bytes(level) for level in range(len(widths))])
+        widths = [metric.shape.width(level) for level in range(metric.shape.num_cohorts)]
+        sizes = np.array([metric.vector_bytes(level) for level in range(len(widths))])
         taken = sizes[cohorts]
         starts = np.cumsum(taken) - taken
         row_at = 0
@@ -88,9 +102,10 @@ class Cells:
 
     def add_level(self, level: int, vectors: Bytes) -> None:
         """Count reports that are all of one level of a tree."""
-        rows = vectors.reshape(-1, self.metric.vector_bytes(level))
-        start = sum(self.metric.shape.width(lower) for lower in range(level))
-        width = self.metric.shape.width(level)
+        metric = self._metric
+        rows = vectors.reshape(-1, metric.vector_bytes(level))
+        start = sum(metric.shape.width(lower) for lower in range(level))
+        width = metric.shape.width(level)
         self.num_reports[level] += len(rows)
         self.bit_counts[start : start + width] += _count_all(rows, width)
 
@@ -113,6 +128,11 @@ class Cells:
         starts = [0, *ends[:-1]]
         rows = tuple(tuple(flat[start:end]) for start, end in zip(starts, ends, strict=True))
         return Counts(tuple(self.num_reports.tolist()), rows)
+
+
+def sum_of_reports(cells: Iterable[Cells]) -> int:
+    """All reports of metrics. A pair's batches are these very reports, so they are left out."""
+    return sum(counted.total for counted in cells if isinstance(counted.metric, Definition))
 
 
 def _count_all(rows: Bytes, width: int) -> Integers:

@@ -7,6 +7,7 @@
     log/             segments not yet in the checkpoint
     reports/         Parquet files of the metrics with keep_reports = true
     clock-accepted   there for a moment, after `hubbub clock accept`
+    rehearsal        there if the reports are of installs that were made up (`hubbub collect --rehearsal`)
 
 Directories are 0700, files 0600.
 """
@@ -61,6 +62,16 @@ class DataDir:
     @property
     def clock_accepted(self) -> Path:
         return self.path / "clock-accepted"
+
+    def keep_apart(self, rehearsal: bool) -> None:
+        """Made-up reports and people's are never in one directory; raises `Invalid` where they would be."""
+        mark, begun = self.path / "rehearsal", self.database.exists()
+        if rehearsal and begun and not mark.exists():
+            raise Invalid([f"data must be new or of a rehearsal, got {self.path}, which has counts of real reports"])
+        if not rehearsal and mark.exists():
+            raise Invalid([f"data must not be of a rehearsal, got {self.path}: give another, or --rehearsal"])
+        if rehearsal:
+            mark.touch(mode=0o600)
 
     def free_bytes(self) -> int:
         stats = os.statvfs(self.path)

@@ -28,7 +28,7 @@ from hubbub.collector.storage.logged_counts import TRY_AGAIN, LoggedCounts
 from hubbub.collector.storage.store import CLOCK_NOT_BELIEVED, Notice, Verdict, clock_changed, purged
 from hubbub.collector.tokens import KnownToken, new_token, read_tokens
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.metric import Definition
+from hubbub.protocol.pair import Counted
 from hubbub.protocol.refusal import Refused
 
 _LOOK_SECONDS = 0.5  # between looks at the disk
@@ -72,7 +72,7 @@ class EmbeddedStore:
         self._last_look = self._last_save = perf_counter()
 
     @property
-    def definitions(self) -> Mapping[str, Definition]:
+    def definitions(self) -> Mapping[str, Counted]:
         return self.counts.definitions
 
     @property
@@ -126,6 +126,9 @@ class EmbeddedStore:
         return verdicts
 
     def adopt(self, catalog: Catalog) -> None:
+        if self._saver and self.counts.changes_pairs(catalog):
+            self._saver.join()
+            self._untold += self._judge_save()
         try:
             self.counts.adopt(catalog)
         except (OSError, sqlite3.Error) as error:

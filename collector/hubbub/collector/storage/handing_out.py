@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from hubbub.collector.storage.counting import Cells, MetricEpoch
-from hubbub.protocol.metric import Definition
+from hubbub.protocol.pair import Counted
 
-Condition = Callable[[Definition, int], bool]
+Condition = Callable[[Counted, int], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Lent:
 
     cells: Mapping[MetricEpoch, Cells]
     withheld: Mapping[MetricEpoch, int]
-    definitions: Mapping[str, Definition]
+    definitions: Mapping[str, Counted]
     min_reports: int
 
 
@@ -36,7 +36,7 @@ class HandingOut:
         self, min_reports: int, saved: Mapping[MetricEpoch, Cells], cells: Mapping[MetricEpoch, Cells]
     ) -> None:
         self.min_reports = min_reports
-        self._seen = {key: _shared(shown, cells.get(key)) for key, shown in saved.items() if key in cells}
+        self.seen = {key: _shared(shown, cells.get(key)) for key, shown in saved.items() if key in cells}
         self._grown = set(cells)  # since a step was last looked for; at first all, for `min_reports` may be another
 
     def grew(self, key: MetricEpoch) -> None:
@@ -53,14 +53,14 @@ class HandingOut:
 
     def saved(self, steps: Mapping[MetricEpoch, Cells]) -> None:
         """From now on these are shown."""
-        self._seen.update(steps)
+        self.seen.update(steps)
 
     def not_saved(self, steps: Iterable[MetricEpoch]) -> None:
         self._grown.update(steps)
 
     def drop(self, keys: Iterable[MetricEpoch]) -> None:
         for key in keys:
-            self._seen.pop(key, None)
+            self.seen.pop(key, None)
 
     def lend(self, cells: Mapping[MetricEpoch, Cells], wanted: Condition) -> Lent:
         """What may be seen of the counters wanted."""
@@ -70,7 +70,7 @@ class HandingOut:
             return Lent(chosen, {}, definitions, 0)
         withheld = {key: self._withheld(key, counted) for key, counted in chosen.items()}
         return Lent(
-            {key: self._seen[key] for key in chosen if key in self._seen},
+            {key: self.seen[key] for key in chosen if key in self.seen},
             {key: number for key, number in withheld.items() if number},
             definitions,
             self.min_reports,
@@ -80,7 +80,7 @@ class HandingOut:
         return key in cells and self._withheld(key, cells[key]) >= self.min_reports
 
     def _withheld(self, key: MetricEpoch, counted: Cells) -> int:
-        seen = self._seen.get(key)
+        seen = self.seen.get(key)
         if seen is counted:
             return 0
         return counted.total - (0 if seen is None else seen.total)

@@ -21,6 +21,7 @@ from hubbub.collector.storage.log import sync_folder
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition, Metric
+from hubbub.protocol.pair import Counted
 
 
 def check_can_keep(metrics: Sequence[Metric]) -> None:
@@ -47,24 +48,26 @@ class Kept(Protocol):
         """They have been written."""
 
 
-def write_closed(kept: Kept, sealed: Mapping[str, int], definitions: Mapping[str, Definition], folder: Path) -> None:
+def write_closed(kept: Kept, sealed: Mapping[str, int], definitions: Mapping[str, Counted], folder: Path) -> None:
     """Write the files of epochs that have closed. A crash in between writes the same file again, in another order."""
     for key in kept.kept_epochs():
         metric_hash, epoch = key
         if epoch <= sealed.get(metric_hash, -1):
-            _write(path_of(folder, definitions[metric_hash], epoch), definitions[metric_hash], kept, key)
+            metric = definitions[metric_hash]
+            assert isinstance(metric, Definition)  # of a pair no reports are kept
+            _write(path_of(folder, metric, epoch), metric, kept, key)
             kept.drop_kept(key)
 
 
-def path_of(folder: Path, metric: Definition, epoch: int) -> Path:
+def path_of(folder: Path, metric: Counted, epoch: int) -> Path:
     return folder_of(folder, metric) / f"{epoch_text(metric.every, epoch)}.parquet"
 
 
-def folder_of(folder: Path, metric: Definition) -> Path:
+def folder_of(folder: Path, metric: Counted) -> Path:
     return folder / f"{metric.name}-{metric.metric_hash[:8]}"
 
 
-def remove(folder: Path, metric: Definition, epoch: int) -> None:
+def remove(folder: Path, metric: Counted, epoch: int) -> None:
     """Delete the reports of an epoch whose retention is over."""
     path_of(folder, metric, epoch).unlink(missing_ok=True)
 
@@ -97,7 +100,7 @@ def _write(path: Path, metric: Definition, kept: Kept, key: MetricEpoch) -> None
             "bits": arrow.array(_rows(metric, numbers, vectors), arrow.binary()),
         }
     ).replace_schema_metadata(
-        {"metric_hash": metric.metric_hash, "metric": json.dumps(metric.to_json()), "epoch": str(key[1])}
+        {"metric_hash": metric.metric_hash, "metric": json.dumps(metric.described()), "epoch": str(key[1])}
     )
     for folder in reversed(path.parents[:4]):  # each by itself: `parents` ignores the mode
         folder.mkdir(mode=0o700, exist_ok=True)

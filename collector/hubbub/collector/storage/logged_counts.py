@@ -15,24 +15,26 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 
-from hubbub.collector.catalog import Catalog, closing_day, day_of, sealed_through
+from hubbub.collector.catalog import Catalog, closing_day, day_of, sealed_through, with_known_names
 from hubbub.collector.intake import Arrival
 from hubbub.collector.message_layout import Layout, Layouts, layout_of
 from hubbub.collector.storage.batch_ids import RECORD_CRC, BatchIds
 from hubbub.collector.storage.checkpoint import Checkpoint, Snapshot
 from hubbub.collector.storage.clock_guard import ClockGuard, steady_seconds
-from hubbub.collector.storage.counting import Bytes, Cells, MetricEpoch
+from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.collector.storage.data_dir import DataDir
 from hubbub.collector.storage.handing_out import Condition, HandingOut, Lent
 from hubbub.collector.storage.kept_reports import check_can_keep, remove, shuffled, write_closed
 from hubbub.collector.storage.log import DISK_FULL, Cut, Damaged, DiskFull, Log, Position, Replay, sync_folder
-from hubbub.collector.storage.stacking import add_to, stacked
+from hubbub.collector.storage.pair_counting import PairedColumns, add_pairs
+from hubbub.collector.storage.stacking import add_to, stacked, stacks
 from hubbub.collector.storage.store import Verdict
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.protocol.invalid import require
 from hubbub.protocol.metric import Definition, Metric
+from hubbub.protocol.pair import Counted
 from hubbub.protocol.refusal import Refused
-from hubbub.protocol.report import Block
+from hubbub.protocol.report import Block, by_short_hash
 from hubbub.protocol.wire import unpack
 
 TRY_AGAIN = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
@@ -61,8 +63,8 @@ class LoggedCounts:
         min_reports: int = 0,
     ) -> None:
         self.data_dir = data_dir
-        self._metrics = () if catalog is None else catalog.metrics
-        check_can_keep(self._metrics)
+        self._counted = () if catalog is None else catalog.counted
+        check_can_keep(() if catalog is None else catalog.metrics)
         self.checkpoint = Checkpoint(data_dir.database)
         try:
             self._load(catalog, clock, steady, min_reports)
@@ -76,10 +78,10 @@ class LoggedCounts:
     ) -> None:
         """Everything that was saved. Who only reads sees what could be seen when it was."""
         if catalog is not None:
-            self.checkpoint.adopt(catalog.metrics)
+            self.checkpoint.adopt(catalog.metrics, end_pairs=False)
         saved = self.checkpoint.load()
-        counted = {metric.metric_hash: metric for metric in self._metrics}
-        self.definitions: dict[str, Definition] = {**saved.definitions, **counted}
+        self.definitions: dict[str, Counted] = _with(saved.definitions, catalog)
+        self._paired = PairedColumns(saved.pairs)
         self.cells: dict[MetricEpoch, Cells] = dict(saved.cells)
         self.batch_ids = BatchIds()
         for records in saved.ids:
@@ -88,7 +90,10 @@ class LoggedCounts:
         self.day = saved.day
         self.clock = ClockGuard(clock, steady, saved.day)
         self.sync_seconds = 0.0
-        self._retention_days = saved.retention_days
+        self._retention_days = {
+            **saved.retention_days,
+            **{one.metric_hash: one.retention_days for one in self._counted},
+        }
         self._sweeping = True  # for what closed while nobody was running
         self._pending: dict[Layout, list[bytes]] = {}
         self._pending_bytes = self._pending_reports = 0
@@ -115,6 +120,9 @@ class LoggedCounts:
             self._log = Log(self.data_dir.log, end.segment + 1, segment_bytes, end.offset)
             self.checkpoint.mark_running(self.handing_out.min_reports)
             sync_folder(self.data_dir.path)  # the checkpoint's own name
+            self._settle_pairs(catalog)
+            self.checkpoint.adopt(catalog.counted)
+            self._paired = PairedColumns(pair.plain for pair in catalog.pairs)
             if accept_clock or self.data_dir.clock_accepted.exists():
                 self._accept_clock(clock())
             self._untold = self.seal()
@@ -124,7 +132,7 @@ class LoggedCounts:
 
         A grace stays as it is while the store is open: ids in memory are kept for as long as it said when they came.
         """
-        before = {metric.metric_hash: metric for metric in self._metrics}
+        before = {metric.metric_hash: metric for metric in self._counted if isinstance(metric, Metric)}
         require(
             f"metric {metric.name}: grace can only change with a restart, "
             f"from {before[metric.metric_hash].grace} to {metric.grace}"
@@ -132,15 +140,35 @@ class LoggedCounts:
             if metric.metric_hash in before and before[metric.metric_hash].grace != metric.grace
         )
         check_can_keep(catalog.metrics)
+        self._settle_pairs(catalog)
         checkpoint = Checkpoint(self.data_dir.database)  # one of its own: the other may be in the middle of a save
         try:
-            checkpoint.adopt(catalog.metrics)
+            checkpoint.adopt(catalog.counted)
         finally:
             checkpoint.close()
-        self._metrics = catalog.metrics
-        counted = {metric.metric_hash: metric for metric in catalog.metrics}
-        self.definitions = {**self.definitions, **counted}  # a new one, for others may be reading the old
-        self._retention_days = {**self._retention_days, **{key: m.retention_days for key, m in counted.items()}}
+        self.fold()  # what has been acknowledged up to now is counted in the pairs there were
+        self._counted = catalog.counted
+        self._paired = PairedColumns(pair.plain for pair in catalog.pairs)
+        self.definitions = _with(self.definitions, catalog)  # a new one, for others may be reading the old
+        for (metric_hash, _), cells in (*self.cells.items(), *self.handing_out.seen.items()):
+            cells.rename(self.definitions.get(metric_hash, cells.metric))
+        self._retention_days.update((one.metric_hash, one.retention_days) for one in self._counted)
+
+    def changes_pairs(self, catalog: Catalog) -> bool:
+        """Whether others would be counted with it: then no save may be under way while it is adopted."""
+        return {pair.metric_hash for pair in catalog.pairs} != self._paired.hashes
+
+    def _settle_pairs(self, catalog: Catalog) -> None:
+        """Before other pairs are counted, save what was acknowledged under those there were: a replay counts in the
+        pairs that the checkpoint has, and must not meet a batch from before they changed."""
+        if self.changes_pairs(catalog):
+            snapshot = self.snapshot()
+            try:
+                self.save(snapshot)
+            except BaseException:
+                self.not_saved(snapshot)
+                raise
+            self.saved(snapshot)
 
     # -- counting
 
@@ -187,21 +215,26 @@ class LoggedCounts:
     def fold(self) -> None:
         """Count what is pending: all reports of one metric and epoch together, whatever batches they came in."""
         pending, self._pending, self._pending_bytes, self._pending_reports = self._pending, {}, 0, 0
-        for column, cohorts, vectors in stacked(pending):
-            self._add(column.metric.metric_hash, column.epoch, column.level, cohorts, vectors)
+        messages = stacks(pending)
+        for column, cohorts, vectors in stacked(messages):
+            key = column.metric.metric_hash, column.epoch
+            metric = self.definitions[key[0]]
+            add_to(self._changing(key), column.level, cohorts, vectors)
+            if isinstance(metric, Metric) and metric.keep_reports:
+                self._reports_to_keep.append((*key, *shuffled(metric, cohorts.tobytes(), vectors.tobytes())))
+        for found in self._paired.find(messages):
+            add_pairs(self._changing((found.pair.metric_hash, found.epoch)), found)
 
-    def _add(self, metric_hash: str, epoch: int, level: int | None, cohorts: Bytes, vectors: Bytes) -> None:
-        metric, key = self.definitions[metric_hash], (metric_hash, epoch)
+    def _changing(self, key: MetricEpoch) -> Cells:
+        """Counters that are about to change, and that nobody reads."""
         if key not in self.cells:
-            self.cells[key] = Cells(metric)
+            self.cells[key] = Cells(self.definitions[key[0]])
         elif key in self._lent:
             self.cells[key] = self.cells[key].copy()
             self._lent.discard(key)
-        add_to(self.cells[key], level, cohorts, vectors)
         self._dirty.add(key)
         self.handing_out.grew(key)
-        if isinstance(metric, Metric) and metric.keep_reports:
-            self._reports_to_keep.append((*key, *shuffled(metric, cohorts.tobytes(), vectors.tobytes())))
+        return self.cells[key]
 
     def lend(self, wanted: Condition) -> Lent:
         """Counters that may be seen. Nobody changes them: counting goes on in a copy.
@@ -298,7 +331,7 @@ class LoggedCounts:
         now = self._look_at_the_clock()
         if now is not None and day_of(now) > self.day:
             self.day, self._sweeping, self._new_day = day_of(now), True, True
-            for metric in self._metrics:
+            for metric in self._counted:
                 closed = sealed_through(metric, now)
                 self.sealed[metric.metric_hash] = max(closed, self.sealed.get(metric.metric_hash, closed))
             self._purge_due = True
@@ -318,7 +351,7 @@ class LoggedCounts:
         self.clock.accept()
         if day_of(now) < self.day:
             self.day, self._new_day = day_of(now), True
-            for metric in self._metrics:
+            for metric in self._counted:
                 known = self.sealed.get(metric.metric_hash, -1)
                 self.sealed[metric.metric_hash] = min(known, epoch_of(metric.every, now))
 
@@ -346,7 +379,7 @@ class LoggedCounts:
         return end + self._retention_days[metric_hash] <= today
 
     def close(self) -> None:
-        if self._metrics:
+        if self._counted:
             self._log.close()
         self.checkpoint.close()
 
@@ -354,7 +387,7 @@ class LoggedCounts:
 
     def _replay(self, start: Position, mend: bool, may_be_missing: bool) -> Position:
         """Count what the log has behind a position; where it ends."""
-        metrics = {definition.short_hash: definition for definition in self.definitions.values()}
+        metrics = by_short_hash(metric for metric in self.definitions.values() if isinstance(metric, Definition))
         layouts = Layouts()
         replay = Replay(self.data_dir.log, start, mend, may_be_missing)
         for group in replay:
@@ -378,6 +411,15 @@ class LoggedCounts:
         layout = layout_of(batch, min(map(_closing_day, batch.blocks)))
         layouts.remember(message, layout)
         return layout
+
+
+def _with(definitions: Mapping[str, Counted], catalog: Catalog | None) -> dict[str, Counted]:
+    """These and those of the catalogue, with all names of spare places that are known."""
+    found = dict(definitions)
+    for metric in () if catalog is None else catalog.metrics:
+        before = found.get(metric.metric_hash)
+        found[metric.metric_hash] = with_known_names(metric, before) if isinstance(before, Definition) else metric
+    return {**found, **{pair.metric_hash: pair.plain for pair in (() if catalog is None else catalog.pairs)}}
 
 
 def _closing_day(block: Block) -> int:

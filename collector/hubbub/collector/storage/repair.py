@@ -24,7 +24,9 @@ from hubbub.collector.storage.log import START, Log, Position, Salvage, sync_fol
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.pair import Counted, counted_from_json
 from hubbub.protocol.refusal import Refused
+from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.wire import unpack
 
 _SEGMENT_BYTES = 64 << 20
@@ -77,7 +79,7 @@ class _Repair:
         self._data = data
         self._out = out
         self._lost: list[str] = []
-        self._definitions: dict[str, Definition] = {}
+        self._definitions: dict[str, Counted] = {}
 
     def run(self) -> list[str]:
         rows = self._salvaged_rows()
@@ -113,7 +115,7 @@ class _Repair:
         for *row, crc in _readable(db, table):
             (good if crc == checksum(table, row) else bad).append(tuple(row))
         if table == "metrics":  # the first to be read, so that all that follows can be called by its name
-            self._definitions = {str(row[0]): Definition.from_json(json.loads(str(row[1]))) for row in good}
+            self._definitions = {str(row[0]): counted_from_json(json.loads(str(row[1]))) for row in good}
         self._lost += [f"{_TITLES[table]}{self._named(table, row)}: damaged" for row in bad]
         expected = _expected(db, table)
         if expected is None:
@@ -150,7 +152,7 @@ class _Repair:
         return known
 
     def _copy_log(self, position: Position, needed: bool) -> None:
-        metrics = {definition.short_hash: definition for definition in self._definitions.values()}
+        metrics = by_short_hash(metric for metric in self._definitions.values() if isinstance(metric, Definition))
         salvage = Salvage(self._data / "log", position, needed)
         log = Log(self._out / "log", 1, _SEGMENT_BYTES)
         group: list[bytes] = []

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from hubbub.collector.message_layout import Column, Layout
 from hubbub.collector.storage.counting import Bytes, Cells
 
+Stack = tuple[Layout, Bytes]
+"""Messages of one layout, a row for each."""
 
-def stacked(messages: Mapping[Layout, Sequence[bytes]]) -> Iterator[tuple[Column, Bytes, Bytes]]:
+
+def stacks(messages: Mapping[Layout, Sequence[bytes]]) -> list[Stack]:
+    return [
+        (layout, np.frombuffer(b"".join(alike), np.uint8).reshape(len(alike), layout.length))
+        for layout, alike in messages.items()
+    ]
+
+
+def stacked(messages: Iterable[Stack]) -> Iterator[tuple[Column, Bytes, Bytes]]:
     """Cohorts and vectors by metric, epoch and level, which the column has; its places mean nothing."""
     parts: dict[tuple[str, int, int | None], tuple[Column, list[tuple[Bytes, Bytes]]]] = {}
-    for layout, alike in messages.items():
-        stack = np.frombuffer(b"".join(alike), np.uint8).reshape(len(alike), layout.length)
+    for layout, stack in messages:
         for column in layout.columns:
             cohorts = stack[:, column.cohorts_at : column.vectors_at].reshape(-1)
             vectors = stack[:, column.vectors_at : column.end].reshape(-1)

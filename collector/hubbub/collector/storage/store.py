@@ -18,7 +18,7 @@ from hubbub.collector.storage.clock_guard import Belief
 from hubbub.collector.storage.handing_out import Condition, Lent
 from hubbub.collector.tokens import KnownToken
 from hubbub.protocol.cadence import epoch_text
-from hubbub.protocol.metric import Definition
+from hubbub.protocol.pair import Counted
 from hubbub.protocol.refusal import Refused
 
 CLOCK_NOT_BELIEVED = "the clock here jumped and is not believed; see the collector's log, and `hubbub clock accept`"
@@ -46,7 +46,7 @@ class Store(Protocol):
     """Where batches start to count, and where counts are read."""
 
     @property
-    def definitions(self) -> Mapping[str, Definition]:
+    def definitions(self) -> Mapping[str, Counted]:
         """All that has ever been counted here, by hash. On any thread."""
 
     @property
@@ -111,7 +111,7 @@ class Store(Protocol):
         """Let go of it. After `finish`, or after a failure."""
 
 
-def purged(metric: Definition, epoch: int) -> Notice:
+def purged(metric: Counted, epoch: int) -> Notice:
     facts = {"metric": metric.name, "epoch": epoch_text(metric.every, epoch)}
     return Notice("counts purged, their retention is over", facts=facts)
 

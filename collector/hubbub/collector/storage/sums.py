@@ -32,6 +32,7 @@ class Sums:
             known = before.get(key)
             if known is None or [id(cells) for cells in known[0]] != [id(cells) for cells in found]:
                 known = found, reduce(add, found)
+            known[1].rename(max((cells.metric for cells in found), key=lambda metric: len(metric.shape.later_names)))
             self._known[key] = known
         definitions = {name: metric for one in lent for name, metric in one.definitions.items()}
         sums = {key: known[1] for key, known in self._known.items()}

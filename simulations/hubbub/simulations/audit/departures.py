@@ -100,7 +100,7 @@ def _life(start: float, chance: Random, killed: float) -> list[Process]:
 def _records(registry: Registry, life: Sequence[Process], chance: Random) -> list[Record]:
     found = []
     for _ in range(RECORDS):
-        process, metric = chance.choice(life), chance.choice(list(registry))
+        process, metric = chance.choice(life), chance.choice([m for m in registry if not m.shape.made_of_others])
         moment = chance.uniform(process.begin, process.end)
         found.append(Record(moment, metric.name, chance.choice(far_values(metric.shape, 0))))
     return sorted(found, key=lambda record: record.moment)

@@ -9,6 +9,7 @@ these gets an equal share of the run's chance to be wrong; the thresholds are fi
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -91,7 +92,8 @@ def audit_registry(
         installs = max(FEWEST_INSTALLS, trials // TRIALS_PER_INSTALL)
     if installs and installs < FEWEST_INSTALLS:
         raise Invalid([f"installs must be 0 or at least {FEWEST_INSTALLS}, got {installs}"])
-    kept, held = ([metric for metric in registry if (metric.hold is None) is each] for each in (True, False))
+    registry = _asking_all(registry)
+    kept, held = ([metric for metric in registry if (metric.noise.history is None) is each] for each in (True, False))
     tests = DrawAudit.tests * len(kept) + HistoryAudit.tests * len(held)
     alpha = ALPHA / (tests + (ClientAudit.tests_of(registry) if installs else 0))
     draws = [DrawAudit(metric, trials, alpha) for metric in kept]
@@ -110,6 +112,13 @@ def audit_registry(
         return Audit(tuple(found))
     watched = watch_departures(registry, clients.times[0], seed=int.from_bytes(random(8), "little"))
     return Audit(tuple(found + clients.findings()), promises=tuple(promises(registry, random)), watched=tuple(watched))
+
+
+def _asking_all(registry: Registry) -> Registry:
+    """Without samples: of whoever is asked everything holds in full, and that is what is audited."""
+    if registry.num_samples == 1:
+        return registry
+    return Registry.parse(re.sub(r"(?m)^\s*sample\s*=.*$", "", registry.source))
 
 
 def audit_callable(

@@ -48,7 +48,13 @@ Bools = npt.NDArray[np.bool_]
 
 def _kept(registry: Registry) -> list[Metric]:
     """Those whose noise is kept. Of the others `whole_histories` looks at everything that is ever said."""
-    return [metric for metric in registry if metric.hold is None]
+    return [metric for metric in registry if metric.noise.history is None]
+
+
+def _can_differ_alone(a: Metric, b: Metric) -> bool:
+    """Whether one can stay while the other changes: not if one is a cross of the other, or both are of the same."""
+    names = [{metric.name, *(factor.name for factor in metric.shape.factors)} for metric in (a, b)]
+    return names[0].isdisjoint(names[1])
 
 
 class ClientAudit:
@@ -64,8 +70,8 @@ class ClientAudit:
 
     @staticmethod
     def tests_of(registry: Registry) -> int:
-        number = len(_kept(registry))
-        return (2 + 4) * number + number * (number - 1)
+        kept = _kept(registry)
+        return (2 + 4) * len(kept) + 2 * sum(_can_differ_alone(a, b) for a, b in combinations(kept, 2))
 
     @property
     def work(self) -> int:
@@ -75,10 +81,11 @@ class ClientAudit:
         known = by_short_hash(self.registry.in_all_segments())
         for number in range(self.installs):
             choices = 3 if number % SILENT_ONE_IN == 0 else 2
-            histories = {view.metric.name: view.history(random, choices) for view in self.views}
+            recorded = [view for view in self.views if not view.metric.shape.made_of_others]
+            histories = {view.metric.name: view.history(random, choices) for view in recorded}
             messages = transcript(self.registry, self.times, histories, random)
             reports = [report for body in messages for report in unpack(body, known).reports]
-            self.rows.append([view.row(histories[view.metric.name], reports) for view in self.views])
+            self.rows.append([view.row(view.which(histories), reports) for view in self.views])
             yield
 
     def findings(self) -> list[Finding]:
@@ -88,7 +95,8 @@ class ClientAudit:
             found += self._of_reports(view, seen)
             found += self._of_presence(view, seen)
         for (a, seen_a), (b, seen_b) in combinations(zip(self.views, crowd, strict=True), 2):
-            found += self._of_two(a, seen_a, b, seen_b)
+            if _can_differ_alone(a.metric, b.metric):
+                found += self._of_two(a, seen_a, b, seen_b)
         return found
 
     def _of_reports(self, view: _View, crowd: _Crowd) -> Iterator[Finding]:
@@ -187,7 +195,7 @@ class _View:
 
     def __init__(self, metric: Metric, times: list[float]) -> None:
         self.metric = metric
-        self.values = far_values(metric.shape, 0)
+        self.values = _far_values(metric)
         epochs = [epoch_of(metric.every, time) for time in times]
         self.due = epochs[:1] if metric.every == "once" else epochs
         self.runs, self.reports = len(epochs), len(set(self.due))
@@ -238,7 +246,14 @@ class _View:
         """What an install records, run by run: one value throughout."""
         return ((*self.values, None)[int.from_bytes(random(4), "little") % choices],) * self.runs
 
-    def row(self, history: tuple[Any, ...], reports: list[Report]) -> _Row:
+    def which(self, histories: Mapping[str, Sequence[Any]]) -> int:
+        """Which of the two values an install has that recorded this. Of a cross it is what both factors have."""
+        names = [factor.name for factor in self.metric.shape.factors] or [self.metric.name]
+        values = [far_values(factor.shape, 0) for factor in self.metric.shape.factors] or [self.values]
+        found = {_place(histories[name][0], of) for name, of in zip(names, values, strict=True)}
+        return found.pop() if len(found) == 1 else NOT_RECORDED
+
+    def row(self, first: int, reports: list[Report]) -> _Row:
         mine = [report for report in reports if report.metric.name == self.metric.name]
         looked_at = [report for report in mine if report.epoch in self.due]
         reached = (False, False)
@@ -251,7 +266,7 @@ class _View:
             elif len(looked_at) == self.reports:  # the two values look alike here: every score is 0
                 reached = (self.thresholds[0] <= 0, self.thresholds[1] <= 0)
         return _Row(
-            first=self._which(history[0]),
+            first=first,
             complete=sorted(report.epoch for report in mine) == self.due,
             reached=reached,
         )
@@ -259,8 +274,19 @@ class _View:
     def _reaches(self, laws: tuple[ScoreLaw, ScoreLaw], toward: int, counts: npt.NDArray[np.int64]) -> bool:
         return bool(laws[toward].of(counts)[0] >= self.thresholds[toward])
 
-    def _which(self, value: Any) -> int:
-        return NOT_RECORDED if value is None else self.values.index(value)
+
+def _place(value: Any, of: tuple[Any, Any]) -> int:
+    return NOT_RECORDED if value is None else of.index(value)
+
+
+def _far_values(metric: Metric) -> tuple[Any, Any]:
+    """Of a cross: the cells of the first of both factors' values, and of the second of both."""
+    factors = metric.shape.factors
+    if not factors:
+        return far_values(metric.shape, 0)
+    values = [(factor, far_values(factor.shape, 0)) for factor in factors]
+    first, second = (tuple(factor.category(of[which], 0) for factor, of in values) for which in (0, 1))
+    return first, second
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,24 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from hubbub.protocol.invalid import Invalid
+from hubbub.simulations.demo.crowd_size import SECONDS
 from hubbub.simulations.demo.run import run_demo as run
 
 
 def add_demo(parser: ArgumentParser) -> None:
     parser.epilog = "example:\n  hubbub demo --once"
-    parser.add_argument("--installs", type=int, default=2000, help="how large the crowd is (default 2000)")
+    parser.add_argument(
+        "--installs",
+        type=int,
+        help=f"how large the crowd is (default: what takes about {SECONDS:.0f} s here, at most 2000)",
+    )
     parser.add_argument("--once", action="store_true", help="exit when all have reported: no dashboard, no going on")
     parser.add_argument("--seed", type=int, default=2026, help="another crowd (their noise differs every time)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser")
 
 
 def run_demo(arguments: Namespace) -> int:
-    if not 20 <= arguments.installs <= 100_000:
+    if arguments.installs is not None and not 20 <= arguments.installs <= 100_000:
         raise Invalid([f"--installs must be in [20, 100000], got {arguments.installs}"])
     if arguments.seed < 0:
         raise Invalid([f"--seed must not be negative, got {arguments.seed}"])

@@ -24,8 +24,15 @@ PLATFORMS = {"linux": 30, "macos": 20, "windows": 50}
 RELEASES = {"2.0": 40, "2.1": 60}
 """How the installs divide: so many of a hundred, the one whatever the other."""
 
-POPULATIONS = {"dark_theme": "share:62%", "file_size": "lognormal:12,1.6", "latency": "lognormal:14,0.55"}
+POPULATIONS = {"file_size": "lognormal:12,1.6", "latency": "lognormal:14,0.55"}
 LANGUAGES = {"python": 34, "javascript": 26, "markdown": 18, "rust": 12, "other": 10}
+DARK = 62
+"""How many of a hundred."""
+
+WRITERS = 35
+"""So many of a hundred write texts and no programs: what they use differs, and nobody tells who is one."""
+DARK_OF_WRITERS = 40
+LANGUAGES_OF_WRITERS = {"python": 20, "javascript": 20, "markdown": 40, "rust": 6, "other": 14}
 FEATURES = {"multi_cursor": 0.55, "spell_check": 0.40, "split_view": 0.30, "macros": 0.15, "vim_keys": 0.08}
 """Which part of all installs uses each."""
 
@@ -49,22 +56,38 @@ def demo_registry() -> Registry:
 def make_crowd(installs: int, seed: int) -> Crowd:
     """The same people for the same seed, whoever asks."""
     rng = np.random.default_rng(seed)
-    builds = list(product(PLATFORMS, RELEASES))
-    shares = np.array([PLATFORMS[platform] * RELEASES[release] for platform, release in builds], dtype=np.float64)
+    groups = list(product(PLATFORMS, RELEASES, (True, False)))
+    shares = np.array(
+        [PLATFORMS[platform] * RELEASES[release] * _of(WRITERS, writes) for platform, release, writes in groups],
+        dtype=np.float64,
+    )
     sizes = rng.multinomial(installs, shares / shares.sum()).tolist()
     crowds = [
-        ({"platform": platform, "release": release}, draw_crowd(_people(platform, release), size, DAYS, rng))
-        for (platform, release), size in zip(builds, sizes, strict=True)
+        ({"platform": platform, "release": release}, draw_crowd(_people(platform, release, writes), size, DAYS, rng))
+        for (platform, release, writes), size in zip(groups, sizes, strict=True)
         if size
     ]
     return one_crowd(crowds).shuffled(rng)  # or one platform would report after the other
 
 
-def _people(platform: str, release: str) -> dict[str, tuple[Distribution, Behaviour]]:
+def _of(share: int, inside: bool) -> int:
+    return share if inside else 100 - share
+
+
+def _rest(whole: float, part: float) -> float:
+    """What programmers have, if all have `whole` and writers `part`, each of a hundred."""
+    return (100 * whole - WRITERS * part) / (100 - WRITERS)
+
+
+def _people(platform: str, release: str, writes: bool) -> dict[str, tuple[Distribution, Behaviour]]:
     registry = demo_registry()
     exports = EXPORTS[release]
+    dark = DARK_OF_WRITERS if writes else _rest(DARK, DARK_OF_WRITERS)
+    programming = {language: _rest(share, LANGUAGES_OF_WRITERS[language]) for language, share in LANGUAGES.items()}
+    languages = LANGUAGES_OF_WRITERS if writes else programming
     populations = {
-        "language": weighted_values(list(LANGUAGES), list(LANGUAGES.values()), "by weight", numeric=False),
+        "dark_theme": parse_population(registry["dark_theme"].shape, f"share:{dark}%"),
+        "language": weighted_values(list(languages), list(languages.values()), "by weight", numeric=False),
         "homepage": weighted_values(PAGES, np.arange(1, len(PAGES) + 1) ** -0.9, "zipf:0.9", numeric=False),
         "startup_time": parse_population(registry["startup_time"].shape, f"lognormal:{STARTUP_SECONDS[platform]},0.4"),
         "exports": weighted_values(list(exports), list(exports.values()), "by weight", numeric=True),

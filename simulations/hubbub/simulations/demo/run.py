@@ -23,8 +23,10 @@ from random import Random
 from typing import TextIO
 
 import numpy as np
+import numpy.typing as npt
 
-from hubbub.analysis import by_segment, decode, progress, undivided
+from hubbub.analysis import Crosstab, by_segment, decode, progress, undivided
+from hubbub.analysis.kinds.factor import Categories
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
 from hubbub.analysis.render.text import text_table
 from hubbub.analysis.result import NUMBER, Decoding
@@ -33,7 +35,8 @@ from hubbub.client.upload import attempt, post
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.tally import Tally
-from hubbub.protocol.tally_files import fetch_tallies
+from hubbub.protocol.tally_files import fetch_pair_tallies, fetch_tallies
+from hubbub.simulations.demo.crowd_size import crowd_size
 from hubbub.simulations.demo.people import CANDIDATES, DAYS, demo_registry, make_crowd
 from hubbub.simulations.fleet import FleetRun, run_fleet
 from hubbub.simulations.people.histories import Crowd
@@ -42,6 +45,8 @@ from hubbub.simulations.server import Collector, running_collector, running_dash
 
 VANDALS = 25
 LOOK_SECONDS = 1.0
+TELLS = 10
+"""How often a demo without a terminal says how far it is."""
 TOLD_APART = (("startup_time", "mean", "platform"), ("exports", "[0, 1)", "release"))
 """What the table also shows by segment: how long the editor takes to start, and how many never export."""
 
@@ -72,15 +77,20 @@ class TableRow:
         return self.number or self.visible
 
 
-def run_demo(installs: int, processes: int, seed: int, out: TextIO, once: bool, browser: bool) -> int:
+def run_demo(installs: int | None, processes: int, seed: int, out: TextIO, once: bool, browser: bool) -> int:
     """Run it, show it, and leave nothing behind. The dashboard is for those who stay; `once` needs none."""
     started = time.monotonic()
     registry = demo_registry()
+    screen = Screen(out)
+    if installs is None:
+        screen.say("Looking how fast this machine is, and starting a collector ...")
+        installs = crowd_size(registry, processes)
+    else:
+        screen.say("Starting a collector ...")
     with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as directory:
         metrics = Path(directory, "metrics.toml")
         metrics.write_text(registry.source, encoding="utf-8")
         with running_collector(metrics, Path(directory, "data")) as collector, ExitStack() as beside:
-            screen = Screen(out)
             screen.say(f"A real collector listens on {collector.url}; its read token is {collector.token}")
             if not once:
                 url = beside.enter_context(_dashboard(collector, Path(directory)))
@@ -122,7 +132,7 @@ def _watch(
         make_crowd=partial(make_crowd, installs, seed),
     )
     counts: Counter[str] = Counter()
-    looked = time.monotonic()
+    looked, told = time.monotonic(), 1
     for finished in run_fleet(fleet, installs, processes):
         counts += finished
         counts["installs"] += finished["made"] // (DAYS * len(registry))
@@ -130,7 +140,19 @@ def _watch(
             rows = list(read(collector, registry, crowd))
             screen.show(_table(rows, counts["installs"], installs, screen.style))
             looked = time.monotonic()
+        elif not screen.live and counts["installs"] * TELLS >= installs * told:
+            said = _first_estimate(collector, registry, crowd) if told == 1 else ""
+            screen.say(f"{counts['installs']:,} of {installs:,} installs have reported.{said}")
+            told += 1
     return counts
+
+
+def _first_estimate(collector: Collector, registry: Registry, crowd: Crowd) -> str:
+    """The first row of the table, in words, for whoever watches no table."""
+    row = next(read(collector, registry, crowd))
+    interval = f"{_figure(row, max(row.low, 0.0))} to {_figure(row, min(row.high, 1.0))}"
+    estimate, truth = _figure(row, row.estimate), _figure(row, row.truth)
+    return f" First estimate: {row.metric} {row.value} {estimate} ({interval}); true {truth}."
 
 
 def read(collector: Collector, registry: Registry, crowd: Crowd) -> Iterator[TableRow]:
@@ -145,6 +167,39 @@ def read(collector: Collector, registry: Registry, crowd: Crowd) -> Iterator[Tab
         for segment, (tally,) in by_segment(counted, key).items() if counted else ():
             rows = _rows(_decode(tally), registry[name], crowd.only(key, segment), f"{key} {segment}")
             yield from (row for row in rows if row.value == value)
+    for pair in undivided(fetch_pair_tallies(collector.url, collector.token)):
+        yield from _given(decode(pair), crowd)
+
+
+def _given(table: Crosstab, crowd: Crowd) -> Iterator[TableRow]:
+    """Of two answers at once: the last one of the first metric, given each answer to the second."""
+    first, second = table.factors
+    shares, outcome = table.given[1].shares, len(first) - 1
+    told = [_told(crowd, factor) for factor in table.factors]
+    for j in second.answers:
+        among = told[1] == j
+        if among.any():
+            low, high = np.clip([shares.low[outcome, j], shares.high[outcome, j]], 0, 1)  # nothing known: all of it
+            yield TableRow(
+                metric=first.name,
+                value=first.values[outcome],
+                truth=float(np.mean(told[0][among] == outcome)),
+                estimate=float(shares.estimate[outcome, j]),
+                low=float(low),
+                high=float(high),
+                noise_floor=float(shares.limit[outcome, j]),
+                visible=bool(shares.detected[outcome, j]),
+                number=False,
+                segment=f"{second.name} {second.values[j]}",
+            )
+
+
+def _told(crowd: Crowd, factor: Categories) -> npt.NDArray[np.int64]:
+    """Which category each install is in, day by day; silence is the last."""
+    history = crowd.histories[factor.name]
+    names = {True: "yes", False: "no"}
+    places = [factor.values.index(names.get(value, value)) for value in history.values]
+    return np.array([*places, -1, len(factor) - 1])[history.answers]  # away is at -2, nothing recorded at -1
 
 
 def _decode(tally: Tally) -> Decoding:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hubbub.analysis.progress import Progress
+from hubbub.analysis.render.plots import Plot, RowPlot
 from hubbub.protocol.invalid import require
 
 
@@ -92,7 +93,7 @@ class StudyOutput:
     figures: Mapping[str, float]
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    chart: Any
+    chart: Plot | RowPlot
     caption: str
     meaning: tuple[str, ...]
     published: tuple[Published, ...] = ()

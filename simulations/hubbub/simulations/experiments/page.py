@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from hubbub.analysis.render.glyphs import Svg
 from hubbub.simulations.experiments.experiment import ExperimentResult
-from hubbub.simulations.experiments.pictures import svg
 from hubbub.simulations.html_page import html_page
 
 _NUMBER = re.compile(r"[+−-]?[\d,.]+(e-?\d+)?( ?%| h)?( to [+-]?[\d,.]+ ?%?)?|[\d.]+ in a million|not run|none|-|")
@@ -20,7 +20,7 @@ class Article:
 
     result: ExperimentResult
     met: int
-    picture: str
+    picture: Svg
     classes: list[str]
 
     @classmethod
@@ -29,7 +29,7 @@ class Article:
         return cls(
             result,
             sum(finding.met for finding in result.findings),
-            svg(output.chart, result.name, output.caption),
+            output.chart.drawn(output.caption),
             _column_classes(output.columns, output.rows),
         )
 
@@ -51,7 +51,7 @@ def page(results: Sequence[ExperimentResult], *, seed: int, quick: bool, command
         "seconds": f"{sum(result.seconds for result in results):.0f}",
     }
     package = "hubbub.simulations.experiments"
-    return html_page(package, "experiments", values, prose=_prose, drawing=str, attribute=_class_attribute)
+    return html_page(package, "experiments", values, prose=_prose, attribute=_class_attribute)
 
 
 def _column_classes(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -1,130 +1,102 @@
-"""The look of all pictures: few marks, direct words, colours that people with any colour vision tell apart.
+"""What all pictures of experiments share: colours that people with any colour vision tell apart, and their forms.
 
-Colours are stand-ins: `svg` turns them into CSS variables of the page, so that one picture suits light and dark. The
-font has the same widths everywhere, so that what was laid out here fits there. Nothing is told by colour alone:
-predictions are lines, what was found are points.
+Nothing is told by colour alone: predictions are lines, what was found are points. `hubbub.analysis.render.plots` draws.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from html import escape
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
-from hubbub.analysis.optional import need
+from hubbub.analysis.render.glyphs import round_above
+from hubbub.analysis.render.plots import Legend, Panel, Plot, Point, Row, RowPlot, Scale, Series
+from hubbub.simulations.html_page import picture_style
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
-INK, GRID = "#1A1B1C", "#E1E2E3"
-WIDTH = 390
-"""Of the plot itself, in pixels: with its axis a picture still reads at the width of a telephone."""
+BLUE, ORANGE, GREEN, GREY, INK = "blue", "orange", "green", "grey", "ink"
+"""Classes of the page's stylesheet."""
 
-_VARIABLES = {
-    INK: "--ink",
-    GRID: "--grid",
-    BLUE: "--blue",
-    ORANGE: "--orange",
-    GREEN: "--green",
-    GREY: "--grey",
-}
-
-Datum = Mapping[str, Any]
+Points = Mapping[str, Sequence[Point]]
+"""Of each series."""
 
 
-def altair() -> Any:
-    return need("altair", "'hubbub[charts]'")
+def percent(x: float) -> str:
+    """As few digits as say it: `5 %`, `0.1 %`."""
+    return f"{100 * x:.10g} %"
 
 
-def chart(rows: Sequence[Datum]) -> Any:
-    alt = altair()
-    return alt.Chart(alt.Data(values=[dict(row) for row in rows]))
+def whole(x: float) -> str:
+    return f"{x:,.0f}"
 
 
-def colours(series: Mapping[str, str], field: str = "series", columns: int = 1) -> Any:
-    """Series by name, with a legend on top."""
-    alt = altair()
-    return alt.Color(
-        f"{field}:N",
-        title=None,
-        scale=alt.Scale(domain=list(series), range=list(series.values())),
-        legend=alt.Legend(orient="top", direction="vertical", columns=columns, symbolType="circle", offset=6),
-    )
+def thousands(x: float) -> str:
+    """`10k`, `1M`, `1B`."""
+    for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if x >= size:
+            return f"{x / size:g}{letter}"
+    return f"{x:g}"
+
+
+def points_of(rows: Iterable[Mapping[str, object]], x: str, y: str, series: str = "series") -> dict[str, list[Point]]:
+    """Rows of figures as points, by the series that each names."""
+    found: dict[str, list[Point]] = {}
+    for row in rows:
+        found.setdefault(str(row[series]), []).append((float(str(row[x])), float(str(row[y]))))
+    return found
+
+
+def legend(series: Mapping[str, str]) -> Legend:
+    return tuple((css, words) for words, css in series.items())
 
 
 def lines_and_points(
-    lines: Sequence[Datum], points: Sequence[Datum], x: Any, y: Any, series: Mapping[str, str], columns: int = 1
-) -> Any:
-    """What theory says as lines, what was found as points, for series told apart by `colours`."""
-    alt = altair()
-    colour = colours(series, columns=columns)
-    drawn = chart(lines).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour)
-    dots = chart(points).mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y, color=colour)
-    return alt.layer(drawn, dots)
+    lines: Points,
+    points: Points,
+    x: Scale,
+    y: Scale,
+    series: Mapping[str, str],
+    *,
+    title: str = "",
+    height: int = 230,
+    rules: tuple[tuple[float, str], ...] = (),
+) -> Panel:
+    """What theory says as lines, what was found as points, for series told apart by colour."""
+    drawn = tuple(
+        Series(css=css, line=tuple(lines.get(name, ())), dots=tuple(points.get(name, ())))
+        for name, css in series.items()
+    )
+    return Panel(x=x, y=y, series=drawn, title=title, height=height, rules=rules)
+
+
+def one(panel: Panel, series: Mapping[str, str]) -> Plot:
+    """A picture of one panel."""
+    return Plot(rows=((panel,),), legend=legend(series))
 
 
 def attack_bars(
-    without: Mapping[str, float], with_checks: Mapping[str, float], *, checks: str, axis: str, form: str
-) -> Any:
+    without: Mapping[str, float],
+    with_checks: Mapping[str, float],
+    *,
+    checks: str,
+    title: str,
+    show: Callable[[float], str],
+) -> RowPlot:
     """What each attack reaches where everything is believed, and where it is checked."""
-    alt = altair()
-    names = {"believing everything": ORANGE, checks: BLUE}
-    rows = [
-        {"attack": attack, "reached": reached, "series": series}
-        for series, of in zip(names, (without, with_checks), strict=True)
-        for attack, reached in of.items()
-    ]
-    bars = (
-        chart(rows)
-        .mark_bar(height={"band": 0.9})
-        .encode(
-            x=alt.X("reached:Q", title=axis, axis=alt.Axis(format=form, tickCount=5)),
-            y=alt.Y("attack:N", title=None, sort=None, axis=alt.Axis(labelLimit=170, minExtent=145)),
-            yOffset=alt.YOffset("series:N", sort=None),
-            color=colours(names),
-        )
+    sides = ((ORANGE, without), (BLUE, with_checks))
+    rows = tuple(
+        Row(name=attack, bars=tuple((css, side[attack]) for css, side in sides if attack in side))
+        for attack in dict.fromkeys([*without, *with_checks])
     )
-    return finished(bars.properties(width=300, height=alt.Step(15)))
+    reached = [*without.values(), *with_checks.values()]
+    scale = Scale.linear(min(0.0, *reached), round_above(max(reached)), show, title)
+    return RowPlot(scale=scale, rows=rows, legend=((ORANGE, "believing everything"), (BLUE, checks)), names=36)
 
 
-def rule(value: float, words: str, left: float = 6, *, below: bool = False) -> Any:
-    """A dashed horizontal line with its words on it, or below it."""
-    alt = altair()
-    data = chart([{"at": value, "words": words}])
-    line = data.mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(y="at:Q")
-    text = data.mark_text(
-        color=INK, align="left", baseline="top" if below else "bottom", dy=5 if below else -3, fontSize=13
-    ).encode(y="at:Q", x=alt.value(left), text="words:N")
-    return alt.layer(line, text)
-
-
-def finished(picture: Any) -> Any:
-    """The common look, on no background of its own."""
-    return (
-        picture.configure(background="transparent", font="Arial, Helvetica, 'Liberation Sans', sans-serif")
-        .configure_axis(
-            labelFontSize=13,
-            titleFontSize=14,
-            titleFontWeight="normal",
-            labelColor=INK,
-            titleColor=INK,
-            gridColor=GRID,
-            domainColor=GREY,
-            tickColor=GREY,
-            titlePadding=8,
-        )
-        .configure_legend(labelFontSize=13.5, labelColor=INK, labelLimit=420, rowPadding=3, columnPadding=28)
-        .configure_title(anchor="start", fontSize=13.5, fontWeight=600, color=INK, offset=6)
-        .configure_header(labelFontSize=12.5, labelColor=INK, labelFontWeight=600)
-        .configure_view(stroke=None)
+def save(picture: Plot | RowPlot, words: str, path: str | Path) -> None:
+    """An SVG file of its own, light or dark as its reader's screen; `words` say what it shows."""
+    opening, _, rest = picture.drawn(words).markup.partition(">")
+    opening = opening.replace(
+        "<svg ", '<svg xmlns="http://www.w3.org/2000/svg" width="560" font-family="sans-serif" ', 1
     )
-
-
-def svg(picture: Any, name: str, words: str) -> str:
-    """The picture as SVG for a page that has the variables. Needs no browser and no network."""
-    convert = need("vl_convert", "'hubbub[charts]'")
-    drawn: str = convert.vegalite_to_svg(picture.to_json())
-    for colour, variable in _VARIABLES.items():
-        drawn = re.sub(f'"{colour}"', f'"var({variable})"', drawn, flags=re.IGNORECASE)
-    # Pictures share one page: what one calls clip0 must not be another's.
-    drawn = re.sub(r'(id="|url\(#)(\w*\d)', rf"\g<1>{name}-\g<2>", drawn)
-    return drawn.replace("<svg ", f'<svg role="img" aria-label="{escape(words)}" ', 1)
+    Path(path).write_text(
+        f"{opening}><style>{picture_style()}.plot {{ width: 560px; }}</style>{rest}\n", encoding="utf-8"
+    )

@@ -16,6 +16,7 @@ from hubbub.analysis.progress import Progress
 from hubbub.protocol.invalid import Invalid
 from hubbub.simulations.experiments.experiment import CheckedPrediction, Experiment, ExperimentResult
 from hubbub.simulations.experiments.studies import (
+    association,
     averaging,
     central_noise,
     dbitflip,
@@ -41,6 +42,7 @@ EXPERIMENTS: tuple[Experiment, ...] = tuple(
         dbitflip,
         range_queries,
         discovery,
+        association,
         central_noise,
         averaging,
         histories,

@@ -6,6 +6,7 @@ and never for a kind.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -20,9 +21,11 @@ KINDS = {
     "string": "hubbub.simulations.kinds.string:StringKind",
     "discovery": "hubbub.simulations.kinds.discovery:DiscoveryKind",
     "mean": "hubbub.simulations.kinds.mean:MeanKind",
+    "mean_apart": "hubbub.simulations.kinds.mean_apart:MeanApartKind",
     "histogram": "hubbub.simulations.kinds.histogram:HistogramKind",
     "range": "hubbub.simulations.kinds.range:RangeKind",
     "set": "hubbub.simulations.kinds.set:SetKind",
+    "cross": "hubbub.simulations.kinds.cross:CrossKind",
 }
 
 
@@ -33,6 +36,7 @@ def kind_class(kind: str) -> type[Kind[Any]]:
     return found
 
 
+@lru_cache(maxsize=32)
 def kind_of(shape: Shape) -> Kind[Any]:
-    """What simulations know of metrics of this shape."""
+    """What simulations know of metrics of this shape. Remembered, as is what a kind has found out of values."""
     return kind_class(shape.form)(shape)

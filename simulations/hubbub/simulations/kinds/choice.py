@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from hubbub.protocol.encoding import ABSENT
@@ -25,7 +26,7 @@ class ChoiceKind(Kind[Choice]):
         return Choice(choices=tuple(f"choice {i}" for i in range(1, 17)), absent="choice 16")
 
     def population(self, name: str, numbers: list[float], text: str) -> Population:
-        return list_population("choice", self.shape.choices, name, numbers, text)
+        return list_population("choice", self.shape.listed, name, numbers, text)
 
     def prepared(self, values: Sequence[Any]) -> Index:
         return symbol_array([self.shape.encode(value, 0).mask.bit_length() - 1 for value in [*values, ABSENT]])
@@ -34,7 +35,9 @@ class ChoiceKind(Kind[Choice]):
         return one_bit_masks(prepared, self.shape.width(cohort))
 
     def ones(self, by_cohort: Index, positions: npt.NDArray[Any] | None) -> list[Index]:
-        return [by_cohort[0]]
+        """Spare places, which have no column, stand behind the choices."""
+        listed, counts = len(self.shape.listed), by_cohort[0]
+        return [np.insert(counts, [listed] * self.shape.spare, 0)]
 
     def row_of(self, answer: Any, num_rows: int) -> Hashable:
         return self.shape.absent if answer is None else answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -16,7 +16,7 @@ from hubbub.protocol.kinds import Histogram
 from hubbub.simulations.kinds.kind import NOWHERE, Index, Kind, Population, ValueMasks
 from hubbub.simulations.kinds.lists import bell
 from hubbub.simulations.kinds.numbers import GRID, number_population, on_grid
-from hubbub.simulations.kinds.symbols import one_bit_masks, subset_selection_variance, symbol_array
+from hubbub.simulations.kinds.symbols import one_bit_masks, remembered, subset_selection_variance, symbol_array
 
 
 class HistogramKind(Kind[Histogram]):
@@ -43,14 +43,13 @@ class HistogramKind(Kind[Histogram]):
         return np.concatenate([*inner, own[-1:]])
 
     @cached_property
-    def _whole(self) -> Histogram:
-        return self.shape.replace(buckets_per_report=self.shape.num_buckets)
+    def _bucket_of(self) -> Callable[[Any], int]:
+        """As the client finds it, were it asked about all buckets."""
+        encode = self.shape.replace(buckets_per_report=self.shape.num_buckets).encode
+        return remembered(lambda value: encode(value, 0).mask.bit_length() - 1)
 
     def _bucket(self, value: Any) -> int | None:
-        """As the client finds it, were it asked about all buckets."""
-        if value is None:
-            return None
-        return self._whole.encode(value, 0).mask.bit_length() - 1
+        return None if value is None else self._bucket_of(value)
 
     def prepared(self, values: Sequence[Any]) -> Index:
         return symbol_array([self._bucket(value) for value in [*values, None]])

@@ -40,12 +40,17 @@ class MeanKind(Kind[Mean]):
     def rounding(self, values: Sequence[Any]) -> Rounding:
         """Alpha-point rounding: a number is rounded up iff the install's alpha reaches 1 - its place between two
         points."""
+        points = self.shape.points
+        where = np.array([[NOWHERE], [0]]) if points == 2 else np.arange(points)[:, np.newaxis]
+        return Rounding(*self._beside([*values, self.shape.absent]), where)
+
+    def _beside(self, values: Sequence[Any]) -> tuple[Index, Array]:
+        """Of each number the point below it, and from which dither on it is the next one."""
         low, high, points = float(self.shape.low), float(self.shape.high), self.shape.points
-        numbers = np.clip(np.array([*values, float(self.shape.absent)], dtype=np.float64), low, high)
+        numbers = np.clip(np.array([float(value) for value in values], dtype=np.float64), low, high)
         place = (numbers - low) / (high - low) * (points - 1)
         below = np.minimum(np.floor(place), points - 2).astype(np.int64)
-        where = np.array([[NOWHERE], [0]]) if points == 2 else np.arange(points)[:, np.newaxis]
-        return Rounding(below, 1 - (place - below), where)
+        return below, 1 - (place - below)
 
     def ones(self, by_cohort: Index, positions: npt.NDArray[Any] | None) -> list[Index]:
         return [by_cohort[0, 1:2] if self.shape.points == 2 else by_cohort[0]]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from hubbub.analysis.result import Decoding
 from hubbub.protocol.kinds import Range
 from hubbub.simulations.kinds.kind import NOWHERE, Index, Kind, Population, ValueMasks
 from hubbub.simulations.kinds.numbers import GRID, number_population, true_quantile
-from hubbub.simulations.kinds.symbols import one_bit_masks, subset_selection_variance, symbol_array
+from hubbub.simulations.kinds.symbols import one_bit_masks, remembered, subset_selection_variance, symbol_array
 
 
 class RangeKind(Kind[Range]):
@@ -36,10 +37,13 @@ class RangeKind(Kind[Range]):
 
     # --- masks ----------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _leaf_of(self) -> Callable[[Any], int]:
+        last, encode = self.shape.num_levels - 1, self.shape.encode
+        return remembered(lambda value: encode(value, last).mask.bit_length() - 1)
+
     def _leaf(self, value: Any) -> int | None:
-        if value is None:
-            return None
-        return self.shape.encode(value, self.shape.num_levels - 1).mask.bit_length() - 1
+        return None if value is None else self._leaf_of(value)
 
     def prepared(self, values: Sequence[Any]) -> Index:
         return symbol_array([self._leaf(value) for value in [*values, None]])

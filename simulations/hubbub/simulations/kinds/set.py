@@ -34,7 +34,7 @@ class SetKind(Kind[Set]):
 
     def population(self, name: str, numbers: list[float], text: str) -> Population:
         """Every item is used by a share of people, independently of all others."""
-        rank = np.arange(1.0, len(self.shape.items) + 1)
+        rank = np.arange(1.0, len(self.shape.listed) + 1)
         match name:
             case "zipf":
                 (exponent,) = exactly(numbers or [1.0], 1, "zipf:EXPONENT", text)
@@ -46,7 +46,7 @@ class SetKind(Kind[Set]):
                 raise Invalid([f"the population of a set must be one of zipf, uniform, csv, column, got {name!r}"])
         if not (np.isfinite(shares).all() and shares.min() >= 0 and shares.max() <= 1):
             raise Invalid([f"shares must be in [0, 1], got {shares.min():g} to {shares.max():g}"])
-        people = _people(self.shape.items, np.asarray(shares, dtype=np.float64))
+        people = _people(self.shape.listed, np.asarray(shares, dtype=np.float64))
         return Population(list(people), list(people.values()), words)
 
     def value(self, text: str) -> frozenset[str]:
@@ -55,7 +55,7 @@ class SetKind(Kind[Set]):
 
     def prepared(self, values: Sequence[Any]) -> Mask:
         """Which items each value has, and silence none."""
-        uses = np.zeros((len(values) + 1, len(self.shape.items)), dtype=bool)
+        uses = np.zeros((len(values) + 1, self.shape.num_places), dtype=bool)
         for row, value in enumerate(values):
             uses[row, [self.shape.places[item] for item in value]] = True
         return uses
@@ -70,10 +70,11 @@ class SetKind(Kind[Set]):
             [self.shape.item(cohort, i) for i in range(self.shape.items_per_report)]
             for cohort in range(self.shape.num_cohorts)
         ]
-        return [row[items] for row, items in zip(by_cohort, asked, strict=True)]
+        spare = np.zeros((len(by_cohort), self.shape.spare), dtype=by_cohort.dtype)  # items of which nobody knows yet
+        return [row[items] for row, items in zip(np.hstack([by_cohort, spare]), asked, strict=True)]
 
     def shares(self, counts: Mapping[Any, int], num_rows: int) -> dict[Hashable, float]:
-        found: dict[Hashable, float] = dict.fromkeys(self.shape.items, 0.0)
+        found: dict[Hashable, float] = dict.fromkeys(self.shape.listed, 0.0)
         everyone = max(sum(counts.values()), 1)
         for used, number in counts.items():
             for item in used or ():
@@ -82,17 +83,17 @@ class SetKind(Kind[Set]):
 
     def distance(self, decoding: Decoding, truth: Array, counts: Mapping[Any, int]) -> float:
         """The average over the items: shares of a set sum to nothing. 0 where nobody has answered."""
-        return float(np.nansum(np.abs(decoding.best_guess - truth)) / len(self.shape.items))
+        return float(np.nansum(np.abs(decoding.best_guess - truth)) / len(self.shape.listed))
 
     def seen_through(self, share: float, fitted: int) -> tuple[float, float]:
-        return len(self.shape.items) / self.shape.items_per_report, share
+        return self.shape.num_places / self.shape.items_per_report, share
 
     def least_variance(self, e: float) -> float:
         """Warner's (1965) of one item, were everyone asked about nothing else."""
         return e / (e - 1) ** 2
 
     def far_values(self, cohort: int) -> tuple[frozenset[str], frozenset[str]]:
-        return frozenset(self.shape.items), frozenset()
+        return frozenset(self.shape.listed), frozenset()
 
 
 def _people(items: tuple[str, ...], shares: Array) -> dict[frozenset[str], int]:

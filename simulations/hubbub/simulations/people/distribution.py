@@ -38,7 +38,8 @@ populations of numbers (mean, histogram, range):
   lognormal:MEDIAN,SPREAD   SPREAD is the deviation of the logarithm
   exponential:MEAN
   uniform[:LOW,HIGH]
-of both:
+of a cross, unless it follows from the populations of its two metrics: those of lists, over its combinations
+of all:
   csv:FILE                  two columns, value and count; a header is skipped
   column:FILE               one value a line, as often as it occurs"""
 

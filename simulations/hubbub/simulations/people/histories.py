@@ -48,6 +48,10 @@ class Histories:
         first = there & (np.cumsum(there, axis=1) == 1)
         return Histories(self.values, np.where(first, self.answers, AWAY), self.installs)
 
+    def thinned(self, share: float, rng: np.random.Generator) -> Histories:
+        """The same, if each install is there with this probability, in all epochs or in none."""
+        return Histories(self.values, self.answers, rng.binomial(self.installs, share))
+
     def in_epochs(self, chosen: Sequence[int]) -> Histories:
         """The same in some of the epochs, by their places."""
         return Histories(self.values, self.answers[:, list(chosen)], self.installs)

@@ -32,7 +32,7 @@ def masks_by_cohort(metric: Definition, histories: Histories, rng: np.random.Gen
     kind = kind_of(metric.shape)
     rounding = kind.rounding(histories.values)
     if rounding is not None:
-        yield _rounded(rounding, histories, rng)
+        yield rounded_by_dither(rounding, histories, rng)
         return
     prepared = kind.prepared(histories.values)
     num_cohorts = metric.shape.num_cohorts
@@ -61,7 +61,7 @@ def parts_kept(metric: Metric, masks: CohortMasks) -> list[CohortMasks]:
     ]
 
 
-def _rounded(rounding: Rounding, histories: Histories, rng: np.random.Generator) -> CohortMasks:
+def rounded_by_dither(rounding: Rounding, histories: Histories, rng: np.random.Generator) -> CohortMasks:
     """Rounded up in the epochs whose threshold the install's dither reaches.
 
     The thresholds of one history cut [0, 1) into pieces; in which of them the dither lies says how every epoch is

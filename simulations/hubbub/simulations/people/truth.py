@@ -23,7 +23,7 @@ def truth_of(decoding: Decoding, metric: Definition, counts: Mapping[Any, int], 
     """
     kind = kind_of(metric.shape)
     answers = [value for value, role in zip(decoding.values, decoding.roles, strict=True) if role == ANSWER]
-    shares = kind.shares(counts, len(answers)) if answers else {}
+    shares = kind.shares(counts, len(answers)) if answers or ABSENT in decoding.roles else {}
     listed = set(answers)
     rows = np.full(len(decoding), np.nan)
     number = 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from hubbub.analysis import decode
-from hubbub.analysis.optional import need
-from hubbub.analysis.render.charts import BLACK, BLUE, GREY, ORANGE, WIDTH, styled
+from hubbub.analysis.render.glyphs import Axis, number_axis, round_above
+from hubbub.analysis.render.plots import Legend, Panel, Plot, Row, RowPlot, Scale, Series
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.tally import Tally
@@ -19,67 +19,71 @@ from hubbub.simulations.simulate.run import SimulationResult
 MOST_ROWS = 20
 MOST_LINES = 3
 MOST_MOMENTS = 40
-_TRUTH, _SEEN, _UNSEEN = "truth", "detected", "not told from noise"
-_PALE = "#C9D3DA"
-_LINES = (BLUE, ORANGE, "#009E73")
+_BLUE, _GREY, _ORANGE, _PALE = "blue", "grey", "orange", "pale"
+_LINES = (_BLUE, _ORANGE, "green")
+_TRUTH: Legend = ((_PALE, "truth"), (_BLUE, "detected, with 95 % interval"), (_GREY, "not detected"))
 
 
-def truth_chart(result: SimulationResult) -> Any:
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What is drawn, and the words below it."""
+
+    plot: Plot | RowPlot
+    words: str
+
+
+def truth_picture(result: SimulationResult) -> Picture:
     """The estimates of all epochs together, each with its interval, on the truth."""
-    return _rows(result) if result.decoding.distribution is None else _distribution(result)
+    if result.decoding.distribution is not None:
+        return _distribution(result)
+    return _shares(result) if ANSWER in result.decoding.roles else _number(result)
 
 
-def _rows(result: SimulationResult) -> Any:
-    alt = _altair()
+def _shares(result: SimulationResult) -> Picture:
     decoding, truth = result.decoding, result.truth
-    shares = ANSWER in decoding.roles
-    rows = [0] if not shares else shown_rows(result)
-    data = [
-        {
-            "value": decoding.values[i],
-            "truth": _plain(truth[i]),
-            "estimate": _plain(decoding.estimate[i]),
-            "low": _plain(decoding.low[i]),
-            "high": _plain(decoding.high[i]),
-            "is": _SEEN if not shares or decoding.detected[i] else _UNSEEN,
-            "bar": _TRUTH,
-        }
-        for i in rows
-    ]
-    unit = f" ({decoding.unit})" if decoding.unit else ""
-    title = "share of reports" if shares else f"mean{unit}"
-    form = alt.Axis(format=".2~%" if shares else "~g")
-    colours = alt.Scale(domain=[_TRUTH, _SEEN, _UNSEEN], range=[_PALE, BLUE, GREY])
-    legend = alt.Legend(orient="top", title=None, columnPadding=28, labelFontSize=11)
-    base = alt.Chart(alt.Data(values=data)).encode(
-        y=alt.Y("value:N", sort=None, title=None, axis=alt.Axis(labelLimit=180))
-    )
-    bars = base.mark_bar(height={"band": 0.7}).encode(
-        x=alt.X("truth:Q", title=title, axis=form, scale=alt.Scale(zero=shares)),
-        color=alt.Color("bar:N", scale=colours, legend=legend),
-    )
-    if not shares:  # a bar from nowhere would tell nothing: the truth is a mark
-        bars = base.mark_tick(color=ORANGE, thickness=3, size=16).encode(
-            x=alt.X("truth:Q", title=title, axis=form, scale=alt.Scale(zero=False))
+    rows = shown_rows(result)
+    highs = [x for i in rows for x in (decoding.high[i], truth[i]) if np.isfinite(x)]
+    scale = Scale.linear(0, min(round_above(max(highs, default=1.0)), 1.0), _percent, "share of reports")
+    drawn = tuple(
+        Row(
+            name=decoding.values[i],
+            bars=((_PALE, float(truth[i])),) if np.isfinite(truth[i]) else (),
+            dot=(_BLUE if decoding.detected[i] else _GREY, float(decoding.estimate[i])),
+            whisker=(float(decoding.low[i]), float(decoding.high[i])),
         )
-    whiskers = base.mark_rule(strokeWidth=1.5, color=BLACK).encode(x=alt.X("low:Q", title=title), x2="high:Q")
-    dots = base.mark_point(size=42, filled=True, opacity=1).encode(
-        x=alt.X("estimate:Q", title=title),
-        color=alt.Color("is:N", scale=colours, legend=legend) if shares else alt.value(BLUE),
+        for i in rows
+        if np.isfinite([decoding.estimate[i], decoding.low[i], decoding.high[i]]).all()
     )
-    layers = [bars, whiskers, dots]
-    if shares and np.isfinite(decoding.noise_floor):
-        floor = alt.Chart(alt.Data(values=[{"floor": decoding.noise_floor}]))
-        layers.append(floor.mark_rule(color=ORANGE, strokeDash=[6, 4], strokeWidth=1.5).encode(x="floor:Q"))
-    told = (
-        "orange mark: truth; blue: estimate and its 95 % interval"
-        if not shares
-        else "estimates with 95 % intervals; dashed: noise floor"
-    )
+    limit = float(decoding.noise_floor) if np.isfinite(decoding.noise_floor) else None
+    words = "Estimates with 95 % intervals on the truth" + ("; dashed: noise floor." if limit is not None else ".")
     more = result.card.present + result.card.false - sum(decoding.roles[i] == ANSWER for i in rows)
-    if shares and more > 0:
-        told = f"the {len(rows)} largest; {more:,} more are not drawn; {told}"
-    return _finished(alt.layer(*layers), result, told, alt.Step(20))
+    if more > 0:
+        words = f"The {len(rows)} largest; {more:,} more are not drawn. {words}"
+    return Picture(RowPlot(scale=scale, rows=drawn, legend=_TRUTH, limit=limit), words)
+
+
+def _number(result: SimulationResult) -> Picture:
+    decoding, truth = result.decoding, result.truth
+    ends = [(float(decoding.low[0]), float(decoding.high[0])), (float(truth[0]), float(truth[0]))]
+    axis = number_axis([(min(low for low, _ in ends), max(high for _, high in ends))])
+    unit = f" ({decoding.unit})" if decoding.unit else ""
+    row = Row(
+        name=decoding.values[0],
+        dot=(_BLUE, float(decoding.estimate[0])),
+        whisker=ends[0],
+        mark=float(truth[0]),
+    )
+    scale = Scale.linear(axis.low, axis.high, _plain_number, f"mean{unit}")
+    words = "Orange mark: truth; blue: estimate and its 95 % interval."
+    return Picture(RowPlot(scale=scale, rows=(row,), names=14), words)
+
+
+def _percent(x: float) -> str:
+    return f"{100 * x:.10g} %"
+
+
+def _plain_number(x: float) -> str:
+    return f"{x:,.6g}"
 
 
 def shown_rows(result: SimulationResult) -> list[int]:
@@ -98,66 +102,81 @@ def shown_rows(result: SimulationResult) -> list[int]:
     return first + false[:5] + others
 
 
-def _distribution(result: SimulationResult) -> Any:
-    alt = _altair()
+def _distribution(result: SimulationResult) -> Picture:
     decoding, shape = result.decoding, result.setting.metric.shape
     assert decoding.distribution is not None
     band = decoding.distribution.cdf()
     leaves = cell_shares(shape, result.histories.counts(), len(decoding.distribution.leaves))
     below = np.concatenate([[0.0], np.cumsum(leaves)]) / max(float(leaves.sum()), 1e-300)
     known = np.interp(band.points, decoding.distribution.edges(), below)
-    data = [
-        {"x": float(x), "estimate": _plain(e), "low": _plain(lo), "high": _plain(hi), "truth": _plain(t)}
-        for x, e, lo, hi, t in zip(
-            band.points, *(np.clip(y, 0, 1) for y in (band.estimate, band.low, band.high)), known, strict=True
-        )
-    ]
+    estimate, low, high = (np.clip(y, 0, 1) for y in (band.estimate, band.low, band.high))
+    places = band.points.tolist()
     unit = f" ({decoding.unit})" if decoding.unit else ""
-    base = alt.Chart(alt.Data(values=data)).encode(x=alt.X("x:Q", title=f"{decoding.metric}{unit}"))
-    title = "share of answers below"
-    y = alt.Y("low:Q", title=title, axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
-    area = base.mark_area(color=BLUE, opacity=0.22).encode(y=y, y2="high:Q")
-    estimate = base.mark_line(color=BLUE, strokeWidth=2).encode(y=alt.Y("estimate:Q", title=title))
-    truth = base.mark_line(color=ORANGE, strokeWidth=2, strokeDash=[6, 4]).encode(y=alt.Y("truth:Q", title=title))
-    told = "blue: estimate and its 95 % band; orange, dashed: truth"
-    return _finished(alt.layer(area, estimate, truth), result, told, 260)
+    sure = np.flatnonzero(np.isfinite(low) & np.isfinite(high)).tolist()
+    series = (
+        Series(
+            css=_BLUE,
+            line=list(zip(places, estimate.tolist(), strict=True)),
+            band=[(places[i], float(low[i]), float(high[i])) for i in sure],
+        ),
+        Series(css=_ORANGE, line=list(zip(places, known.tolist(), strict=True)), dashed=True),
+    )
+    x = Scale.linear(min(places), max(places), _plain_number, f"{decoding.metric}{unit}")
+    y = Scale.linear(0, 1, _percent, "share of answers below")
+    words = "Blue: estimate and its 95 % band; orange, dashed: truth."
+    return Picture(Plot(rows=((Panel(x=x, y=y, series=series, height=260),),)), words)
 
 
 # --- over time ----------------------------------------------------------------------------------------------------
 
 
-def series_chart(result: SimulationResult) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    epoch: str
+    value: str
+    truth: float
+    estimate: float
+    low: float
+    high: float
+
+
+def series_picture(result: SimulationResult) -> Picture:
     """Each epoch decoded by itself: a few answers, truth as lines, estimates as points with whiskers."""
-    alt = _altair()
-    data = _series(result)
-    names = list(dict.fromkeys(point["value"] for point in data))
-    percent = not reads_a_number(result)
+    moments = _series(result)
+    names = list(dict.fromkeys(moment.value for moment in moments))
+    epochs = {epoch: float(place) for place, epoch in enumerate(dict.fromkeys(moment.epoch for moment in moments))}
+    is_share = not reads_a_number(result)
+    known = [x for m in moments for x in (m.truth, m.low, m.high) if np.isfinite(x)]
+    ends = number_axis([(min(known, default=0.0), max(known, default=1.0))])
+    axis = Axis(max(ends.low, 0.0), ends.high) if is_share else ends
     unit = f" ({result.decoding.unit})" if result.decoding.unit else ""
-    title = "share of reports" if percent else f"{names[0] if names else ''}{unit}"
-    form = alt.Axis(format=".2~%" if percent else "~g")
-    base = alt.Chart(alt.Data(values=data)).encode(
-        x=alt.X("epoch:O", title="epoch", axis=alt.Axis(labelAngle=-40, labelOverlap=True)),
-        color=alt.Color(
-            "value:N",
-            title=None,
-            sort=names,
-            scale=alt.Scale(domain=names, range=list(_LINES[: len(names)])),
-            legend=alt.Legend(orient="top", columnPadding=28, labelFontSize=11) if len(names) > 1 else None,
-        ),
-    )
-    y = alt.Y("truth:Q", title=title, axis=form, scale=alt.Scale(zero=False))
-    truth = base.mark_line(strokeWidth=1.5, strokeDash=[6, 4]).encode(y=y)
-    whiskers = base.mark_rule(strokeWidth=1.2).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
-    dots = base.mark_point(size=30, filled=True, opacity=1).encode(y=alt.Y("estimate:Q", title=title))
-    told = "dashed: truth; points: each epoch decoded by itself, with 95 % interval"
-    return _finished(alt.layer(truth, whiskers, dots), result, told, 220, "over time")
+    title = "share of reports" if is_share else f"{names[0] if names else ''}{unit}"
+    y = Scale.linear(axis.low, axis.high, _percent if is_share else _plain_number, title)
+    step = max(-(-len(epochs) // 5), 1)
+    ticks = tuple((place, epoch) for epoch, place in list(epochs.items())[::step])
+    x = Scale(low=-0.4, high=len(epochs) - 0.6, ticks=ticks, title="epoch")
+    drawn = []
+    for name, css in zip(names, _LINES, strict=False):
+        mine = [(epochs[moment.epoch], moment) for moment in moments if moment.value == name]
+        drawn.append(
+            Series(
+                css=css,
+                line=[(place, moment.truth) for place, moment in mine],
+                dashed=True,
+                dots=[(place, moment.estimate) for place, moment in mine],
+                whiskers=[(place, m.low, m.high) for place, m in mine if np.isfinite([m.low, m.high]).all()],
+            )
+        )
+    legend = tuple(zip(_LINES, names, strict=False)) if len(names) > 1 else ()
+    words = "Dashed: truth; points: each epoch decoded by itself, with 95 % interval."
+    return Picture(Plot(rows=((Panel(x=x, y=y, series=tuple(drawn), height=220),),), legend=legend), words)
 
 
-def _series(result: SimulationResult) -> list[dict[str, Any]]:
+def _series(result: SimulationResult) -> list[_Moment]:
     metric = result.setting.metric
     numbers = result.setting.epoch_numbers
     wanted = _watched(result)
-    points = []
+    moments = []
     for place in np.unique(np.linspace(0, len(numbers) - 1, min(len(numbers), MOST_MOMENTS)).astype(int)).tolist():
         epoch = numbers[place]
         if epoch not in result.tally.epochs:
@@ -165,18 +184,18 @@ def _series(result: SimulationResult) -> list[dict[str, Any]]:
         tally = Tally(metric, {epoch: result.tally.epochs[epoch]})
         decoding = decode(tally, result.setting.candidates)
         truth = truth_of(decoding, metric, result.histories.counts(place), 1)
-        for i in wanted:
-            points.append(
-                {
-                    "epoch": epoch_text(metric.every, epoch),
-                    "value": _name(decoding, i),
-                    "truth": _plain(truth[i]),
-                    "estimate": _plain(decoding.estimate[i]),
-                    "low": _plain(decoding.low[i]),
-                    "high": _plain(decoding.high[i]),
-                }
+        moments += [
+            _Moment(
+                epoch_text(metric.every, epoch),
+                _name(decoding, i),
+                float(truth[i]),
+                float(decoding.estimate[i]),
+                float(decoding.low[i]),
+                float(decoding.high[i]),
             )
-    return points
+            for i in wanted
+        ]
+    return moments
 
 
 def _watched(result: SimulationResult) -> list[int]:
@@ -197,20 +216,3 @@ def reads_a_number(result: SimulationResult) -> bool:
 
 def _name(decoding: Decoding, i: int) -> str:
     return "median" if decoding.values[i] == "quantile 0.5" else decoding.values[i]
-
-
-def _finished(chart: Any, result: SimulationResult, told: str, height: Any, what: str = "") -> Any:
-    alt = _altair()
-    name = result.setting.metric.name
-    title = alt.Title(f"{name} {what}".strip(), subtitle=told)
-    room = {"left": 16, "right": 12, "top": 5, "bottom": 5}  # a browser's letters may be wider than those measured
-    return styled(chart.properties(width=WIDTH, height=height, title=title, padding=room))
-
-
-def _plain(number: float) -> float | None:
-    """What is not known is not drawn."""
-    return float(number) if np.isfinite(number) else None
-
-
-def _altair() -> Any:
-    return need("altair", "'hubbub[charts]'")

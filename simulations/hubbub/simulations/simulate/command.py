@@ -30,6 +30,8 @@ from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import FORMS, Distribution, default_population, parse_population
 from hubbub.simulations.people.histories import MOST_EPOCHS
 from hubbub.simulations.simulate.clients import MOST_INSTALLS as MOST_CLIENTS
+from hubbub.simulations.simulate.joint import FORMS as JOINT_FORMS
+from hubbub.simulations.simulate.joint import joint_facts, joint_settings, joint_words, simulate_joint, write_joint
 from hubbub.simulations.simulate.run import START, WAYS, Setting, SimulationResult, simulate_clients, simulate_metric
 from hubbub.simulations.simulate.scorecard import table
 
@@ -41,7 +43,7 @@ def add_simulate(parser: ArgumentParser) -> None:
     parser.epilog = (
         "Without --population every kind has one that an app might see: 30 % yes, zipf over the choices or\n"
         "1000 strings, a bell of numbers. Options with [METRIC=] are for one metric, or for all.\n\n"
-        f"{FORMS}\n\n"
+        f"{FORMS}\n{JOINT_FORMS}\n\n"
         "examples:\n"
         "  hubbub simulate metrics.toml --installs 1e6\n"
         "  hubbub simulate metrics.toml --installs 1e9 --report seen.html\n"
@@ -59,6 +61,12 @@ def add_simulate(parser: ArgumentParser) -> None:
     parser.add_argument("--metric", action="append", default=[], help="only this one; may be given again")
     several: dict[str, Any] = {"action": "append", "default": []}
     parser.add_argument("--population", metavar="METRIC=POPULATION", help="who answers what; see below", **several)
+    parser.add_argument(
+        "--joint",
+        metavar="NAME=RELATION",
+        help="how the answers of a pair or a cross go together; below",
+        **several,
+    )
     _add_segments(parser)
     parser.add_argument("--change", metavar="[METRIC=]SHARE", help="answers drawn anew in each epoch", **several)
     parser.add_argument(
@@ -85,6 +93,10 @@ def add_simulate(parser: ArgumentParser) -> None:
         help="strings the analyst looks for, one a line (default: all there are, and as many that nobody holds)",
         **several,
     )
+    _add_results(parser)
+
+
+def _add_results(parser: ArgumentParser) -> None:
     parser.add_argument("--start", type=date.fromisoformat, metavar="DATE", help="first day (default: 2026-01-05)")
     parser.add_argument(
         "--way",
@@ -110,6 +122,9 @@ def _add_segments(parser: ArgumentParser) -> None:
 def run_simulate(arguments: Namespace) -> int:
     registry = Registry.load(arguments.metrics)
     settings = _settings(arguments, registry)
+    together = joint_settings(registry, settings, arguments)
+    # A cross whose answers are said to go together is simulated so, and not once more as if they did not.
+    settings = [each for each in settings if each.metric.name not in {joint.name for joint in together}] or settings
     if arguments.report:
         if Path(arguments.report).suffix.lower() not in (".html", ".htm"):
             raise Invalid([f"--report must end in .html, got {brief(arguments.report)}"])
@@ -128,14 +143,18 @@ def run_simulate(arguments: Namespace) -> int:
                 )
                 for number, setting in enumerate(settings)
             ]
+    joint = [simulate_joint(each, arguments.seed) for each in together]
     progress.clear()
     if arguments.out:
         write(Path(arguments.out), results)
+        write_joint(Path(arguments.out), joint)
     if arguments.report:
         from hubbub.simulations.simulate.page import page
 
         Path(arguments.report).write_text(page(registry.app, results, _command(arguments)), encoding="utf-8")
-    print(json.dumps(_facts(arguments, results), indent=1, ensure_ascii=False) if arguments.json else _words(results))
+    facts = _facts(arguments, results) | ({"joint": [joint_facts(each) for each in joint]} if joint else {})
+    words = "\n\n".join(filter(None, (_words(results), joint_words(joint))))
+    print(json.dumps(facts, indent=1, ensure_ascii=False) if arguments.json else words)
     return 0
 
 
@@ -153,7 +172,9 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
     for name in arguments.metric:
         if name not in registry.metrics:
             raise Invalid([f"--metric must be one of {', '.join(registry.metrics)}, got {brief(name)}"])
-    metrics = [registry[name] for name in arguments.metric] or list(registry)
+    asked = [registry[name] for name in arguments.metric] or list(registry)
+    # A cross follows from its factors, whether they are asked for or not.
+    metrics = list(dict.fromkeys([*asked, *(registry[factor.name] for m in asked for factor in m.shape.factors)]))
     crowds = _crowds(arguments, registry)
     people = _by_metric("population", arguments.population, metrics, parse_people, [dict(c.segment) for c in crowds])
     rates = {
@@ -163,10 +184,13 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
     seasons = _by_metric("season", arguments.season, metrics, lambda metric, text: _season(text))
     candidates = _by_metric("candidates", arguments.candidates, metrics, _read_candidates)
     start = START if arguments.start is None else int(_midnight(arguments.start))
-    return [
-        Setting(
+
+    def setting(metric: Metric, crowd: _Crowd) -> Setting:
+        own = _people_of(people, metric, crowd.segment)
+        of = () if own else tuple(setting(registry[factor.name], crowd) for factor in metric.shape.factors)
+        return Setting(
             metric=metric.in_segment(crowd.segment),
-            people=_people_of(people, metric, crowd.segment),
+            people=own or (_both(of) if of else default_population(metric.shape)),
             behaviour=Behaviour(
                 **{name: found[metric.name] for name, found in rates.items() if metric.name in found},
                 season=seasons.get(metric.name, Behaviour().season),
@@ -178,10 +202,10 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
             epochs=arguments.epochs,
             candidates=candidates.get(metric.name),
             start=start,
+            of=of,
         )
-        for metric in metrics
-        for crowd in crowds
-    ]
+
+    return [setting(metric, crowd) for metric in asked for crowd in crowds]
 
 
 class _Crowd(NamedTuple):
@@ -227,10 +251,16 @@ def _weights(split: str, values: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def _people_of(people: Mapping[str, Distribution], metric: Metric, segment: Segment) -> Distribution:
-    """Those of this segment, if it has its own; else those of the metric."""
+def _people_of(people: Mapping[str, Distribution], metric: Metric, segment: Segment) -> Distribution | None:
+    """Those of this segment, if it has its own; else those of the metric, if somebody said."""
     own = [people[key] for _, value in segment if (key := f"{metric.name}@{value}") in people]
-    return next(iter(own), None) or people.get(metric.name) or default_population(metric.shape)
+    return next(iter(own), None) or people.get(metric.name)
+
+
+def _both(of: Sequence[Setting]) -> Distribution:
+    """Of a cross, in words: its values follow from those of its factors."""
+    words = ", with ".join(f"{each.metric.name}: {each.people.words}" for each in of)
+    return Distribution((), np.zeros(0), words, numeric=False)
 
 
 def _by_metric(

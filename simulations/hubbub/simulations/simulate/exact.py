@@ -42,7 +42,7 @@ def exact_tally(
     progress: Progress = lambda share: None,
 ) -> Sampled:
     """The tally that installs with these histories would leave, one report each for every epoch in which they run."""
-    if metric.hold is not None:
+    if metric.noise.history is not None:
         return Sampled(history_tally(metric, histories, epochs, rng, progress), 0)
     reports, rows, stale = [], [], 0
     num_cohorts = metric.shape.num_cohorts

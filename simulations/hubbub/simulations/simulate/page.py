@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from hubbub.analysis.optional import need
+from hubbub.analysis.render.glyphs import Svg
 from hubbub.analysis.render.text import percent
 from hubbub.analysis.result import NUMBER
 from hubbub.protocol.epsilon import show
@@ -17,22 +15,21 @@ from hubbub.protocol.invalid import plural
 from hubbub.protocol.label import how_often
 from hubbub.simulations.html_page import html_page
 from hubbub.simulations.kinds import kind_class
-from hubbub.simulations.simulate.charts import reads_a_number, series_chart, shown_rows, truth_chart
+from hubbub.simulations.simulate.charts import Picture, reads_a_number, series_picture, shown_rows, truth_picture
 from hubbub.simulations.simulate.run import Setting, SimulationResult
 from hubbub.simulations.simulate.scorecard import Scorecard, share_of_stale
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A chart as an image of its own: names inside one drawing cannot collide with those of another."""
+class Figure:
+    """A picture, and the words below it."""
 
+    svg: Svg
     words: str
-    svg: str
 
     @classmethod
-    def of(cls, chart: Any, words: str) -> Picture:
-        svg = need("vl_convert", "'hubbub[charts]'").vegalite_to_svg(chart.to_json())
-        return cls(words, b64encode(svg.encode()).decode())
+    def of(cls, picture: Picture, label: str) -> Figure:
+        return cls(picture.plot.drawn(f"{label}. {picture.words}"), picture.words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +40,7 @@ class MetricSection:
     sentence: str
     facts: str
     why: str
-    pictures: list[Picture]
+    pictures: list[Figure]
     rows: list[list[str | bool]]
 
 
@@ -110,11 +107,11 @@ def _facts(setting: Setting) -> str:
     )
 
 
-def _pictures(result: SimulationResult) -> Iterator[Picture]:
+def _pictures(result: SimulationResult) -> Iterator[Figure]:
     name = result.setting.metric.name
-    yield Picture.of(truth_chart(result), f"Truth beside estimate of {name}")
+    yield Figure.of(truth_picture(result), f"Truth beside estimate of {name}")
     if len(result.tally.epochs) > 1:
-        yield Picture.of(series_chart(result), f"{name} over time")
+        yield Figure.of(series_picture(result), f"{name} over time")
 
 
 def _rows(result: SimulationResult) -> Iterator[list[str | bool]]:
@@ -129,6 +126,6 @@ def _rows(result: SimulationResult) -> Iterator[list[str | bool]]:
             f"{x:,.5g}" if number else percent(x)
             for x in (truth[i], decoding.estimate[i], decoding.low[i], decoding.high[i])
         )
-        verdict = "" if number else "detected" if decoding.detected[i] else "not told from noise"
+        verdict = "" if number else "detected" if decoding.detected[i] else "not detected"
         holds = bool(decoding.low[i] <= truth[i] <= decoding.high[i])
         yield [decoding.values[i], true, estimate, f"{low} to {high}", holds, verdict]

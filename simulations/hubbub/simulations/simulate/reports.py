@@ -86,7 +86,7 @@ def draw_portion(item: tuple[Portion, np.random.SeedSequence]) -> tuple[Index, I
     totals = np.zeros(len(epochs), dtype=np.int64)
     counts = np.zeros((len(epochs), width), dtype=np.int64)
     stale = 0
-    if metric.hold is not None:
+    if metric.noise.history is not None:
         return *history_counts(metric, _one_by_one(masks), epochs, rng), 0
     for block in _blocks(masks, _block_installs(width, epochs)):
         answered = answer_from_slots(metric, block.keys, block.installs, rng)

@@ -26,6 +26,7 @@ from hubbub.protocol.segments import in_words
 from hubbub.protocol.shape import MAX_CELLS
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.people.behaviour import Behaviour
+from hubbub.simulations.people.crosses import crossed_installs, draw_crossed
 from hubbub.simulations.people.distribution import Distribution
 from hubbub.simulations.people.histories import MOST_HISTORIES, Histories, draw_histories
 from hubbub.simulations.people.truth import Truth, truth_of
@@ -61,6 +62,7 @@ class Setting:
     epochs: int  # for how many epochs they are asked
     candidates: tuple[str, ...] | None = None  # what the analyst looks for, where answers are not declared
     start: int = START  # the first second of the first epoch
+    of: tuple[Setting, ...] = ()  # of a cross that follows from its factors: what they answer, and how they behave
 
     def __post_init__(self) -> None:
         if self.metric.accumulate == "sum" and self.behaviour.absent:
@@ -112,7 +114,8 @@ def simulate_metric(
         raise Invalid([f"{name}: expires must be after the simulation begins, got {end}; --start sets an earlier day"])
     rng = np.random.default_rng([seed, *setting.metric.name.encode(), *in_words(setting.metric.segment).encode()])
     histories = histories_of(setting, rng)
-    used, sampled = _sample(setting, histories, epochs, rng, way, progress, engine)
+    heard = histories if setting.metric.sample == 1 else histories.thinned(float(setting.metric.sample), rng)
+    used, sampled = _sample(setting, heard, epochs, rng, way, progress, engine)
     return judge(setting, used, histories, sampled.tally, sampled.stale)
 
 
@@ -129,16 +132,28 @@ def simulate_clients(
         raise Invalid(
             ["--away and --churn need a registry of one metric for real clients: installs are away as a whole"]
         )
+    for setting in settings:
+        if setting.metric.shape.factors and not setting.of:
+            names = " and ".join(factor.name for factor in setting.metric.shape.factors)
+            raise Invalid([f"{setting.metric.name}: real clients find it from {names}, got a population of its own"])
     now = time.time()
     histories = {}
-    for setting in settings:
+    for setting in (setting for setting in settings if not setting.metric.shape.factors):
         rng = np.random.default_rng([seed, *setting.metric.name.encode()])
         some = replace(setting.behaviour, consent=1.0)
         agreed = max(1, round(setting.installs * setting.behaviour.consent))
-        histories[setting.metric.name] = histories_of(replace(setting, behaviour=some, installs=agreed), rng).split()
+        each = histories_of(replace(setting, behaviour=some, installs=agreed), rng).split()
+        if setting.metric.name in registry.crosses:
+            # They come sorted by their first answer; nobody's answer to one factor may depend on that to another.
+            each = Histories(each.values, rng.permutation(each.answers), each.installs)
+        histories[setting.metric.name] = each
     tallies = client_tallies(
         registry.source, histories, now=now, processes=min(4, os.cpu_count() or 1), progress=progress
     )
+    for metric in registry:
+        if metric.shape.factors:  # only now: nobody records it
+            first, second = (histories[factor.name] for factor in metric.shape.factors)
+            histories[metric.name] = crossed_installs(metric.shape, first, second)
     return [
         judge(
             replace(setting, start=first_moment(setting.metric.every, setting.epochs, now)),
@@ -175,6 +190,10 @@ def judge(setting: Setting, way: str, histories: Histories, tally: Tally, stale:
 def histories_of(setting: Setting, rng: np.random.Generator) -> Histories:
     """The people's histories as far as this metric hears of them."""
     shape = setting.metric.shape
+    if setting.of:
+        first, second = ((each.people, each.behaviour) for each in setting.of)
+        crossed = draw_crossed(shape, (first, second), setting.installs, len(setting.epoch_numbers), rng)
+        return crossed.reporting_once() if setting.metric.every == "once" else crossed
     cells = sum(shape.width(cohort) for cohort in range(shape.num_cohorts))
     # Histories are costly where cells are many, and where epochs are: a number may be rounded anew in each.
     most = max(_FEWEST_HISTORIES, min(MOST_HISTORIES, MAX_CELLS // 2 // cells, _MOST_WORK // setting.epochs**2))

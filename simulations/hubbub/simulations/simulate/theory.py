@@ -25,7 +25,9 @@ def predicted_error(metric: Definition, share: float, installs: float, epochs: i
     periods = epochs if metric.hold is None else -(-epochs // metric.hold)
     asked = 1.0 if metric.hold is None else epochs / (periods * metric.hold)
     sampled = share * (1 - share) * (1 / asked - 1)
-    return sqrt(((one / asked + sampled) / periods + (1 - 1 / periods) * (one - repeated)) / installs)
+    drawn = installs * float(metric.sample)  # who is drawn is so for ever: that does not shrink with epochs
+    of_drawn = ((one / asked + sampled) / periods + (1 - 1 / periods) * (one - repeated)) / drawn
+    return sqrt(of_drawn + share * (1 - share) * (1 / drawn - 1 / installs))
 
 
 def bound(metric: Definition, installs: float, epochs: int = 1) -> float:

@@ -26,6 +26,7 @@ import numpy as np
 from scipy import stats
 
 from hubbub.analysis.progress import Progress
+from hubbub.analysis.render.plots import Plot, Scale
 from hubbub.client.respond import respond
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.invalid import plural
@@ -39,7 +40,7 @@ from hubbub.simulations.audit.transcripts import transcript
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, finished, lines_and_points, rule
+from hubbub.simulations.experiments.pictures import BLUE, ORANGE, lines_and_points, one, percent, whole
 
 START = 20_000.5 * DAY
 ANSWER = Definition(name="answer", every="day", shape=Flag(), noise=one_bit_noise(Fraction(1), Fraction(2)))
@@ -216,24 +217,16 @@ def _whole_installs(setting: Setting, rng: np.random.Generator, progress: Progre
     return right / (128 * setting.clients)
 
 
-def _picture(setting: Setting, figures: Mapping[str, float]) -> object:
-    alt = altair()
+def _picture(setting: Setting, figures: Mapping[str, float]) -> Plot:
     every = np.unique(np.geomspace(1, setting.year, 60).astype(int)).tolist()
     every = sorted({min(t + 1 - t % 2, setting.year) for t in every})
-    lines = [{"series": how, "days": t, "right": success(t, how)} for how in (MEMO, FRESH) for t in every]
-    points = [{"series": how, "days": t, "right": figures[f"{how} {t}"]} for how in (MEMO, FRESH) for t in setting.days]
-    x = alt.X(
-        "days:Q",
-        title="reports of one value",
-        scale=alt.Scale(type="log", nice=False),
-        axis=alt.Axis(values=list(setting.days), format="d"),
-    )
-    y = alt.Y(
-        "right:Q", title="right guesses", scale=alt.Scale(domain=[0.5, 1]), axis=alt.Axis(format=".0%", tickCount=6)
-    )
-    picture = lines_and_points(lines, points, x, y, {MEMO: BLUE, FRESH: ORANGE}, columns=2)
-    ceiling = rule(A1, f"the memo's own limit, {A1:.1%}", left=WIDTH - 180, below=True)
-    return finished(alt.layer(picture, ceiling).properties(width=WIDTH, height=230))
+    lines = {how: [(t, success(t, how)) for t in every] for how in (MEMO, FRESH)}
+    points = {how: [(t, figures[f"{how} {t}"]) for t in setting.days] for how in (MEMO, FRESH)}
+    x = Scale.logarithmic(setting.days, whole, "reports of one value")
+    y = Scale.linear(0.5, 1, percent, "right guesses", most=6)
+    series = {MEMO: BLUE, FRESH: ORANGE}
+    limit = (A1, f"the memo's own limit, {A1:.1%}")
+    return one(lines_and_points(lines, points, x, y, series, rules=(limit,)), series)
 
 
 EXPERIMENT = Experiment(

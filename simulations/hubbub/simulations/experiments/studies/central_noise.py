@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from math import exp, sqrt
+from math import ceil, exp, floor, log10, sqrt
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from hubbub.analysis.arrays import Array
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.publishing.count_noise import CountNoise
 from hubbub.analysis.publishing.discrete_noise import NoiseSource
+from hubbub.analysis.render.plots import Plot, Scale
 from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import one_bit_noise
@@ -38,7 +39,16 @@ from hubbub.simulations.exact_tallies import sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import BLUE, GREEN, ORANGE, WIDTH, altair, finished, lines_and_points
+from hubbub.simulations.experiments.pictures import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    lines_and_points,
+    one,
+    percent,
+    points_of,
+    thousands,
+)
 
 DELTA = 1e-9
 SHARE = 0.3
@@ -177,25 +187,16 @@ def _cells(epsilon: float, n: int, found: Mapping[str, float]) -> tuple[str, ...
     return tuple(f"{100 * size:.2g} %" for how, at in found.items() for size in (at, error(how, epsilon, n)))
 
 
-def _picture(setting: Setting, points: list[dict[str, object]]) -> object:
-    alt = altair()
+def _picture(setting: Setting, points: list[dict[str, object]]) -> Plot:
     shown = setting.epsilons[-1]
     series = {LOCAL: ORANGE, GAUSSIAN: GREEN, LAPLACE: BLUE}
-    lines = [{"series": how, "installs": n, "error": error(how, shown, n)} for how in series for n in setting.installs]
-    x = alt.X(
-        "installs:Q",
-        title="installs",
-        scale=alt.Scale(type="log"),
-        axis=alt.Axis(format="~s", values=list(setting.installs)),
-    )
-    y = alt.Y(
-        "error:Q",
-        title="standard error of a share",
-        scale=alt.Scale(type="log"),
-        axis=alt.Axis(values=[10.0**power for power in range(-6, 0)], format="~%"),
-    )
-    drawn = lines_and_points(lines, [point for point in points if point["epsilon"] == shown], x, y, series)
-    return finished(drawn.properties(width=WIDTH, height=230))
+    lines = {how: [(n, error(how, shown, n)) for n in setting.installs] for how in series}
+    found = points_of((point for point in points if point["epsilon"] == shown), "installs", "error")
+    x = Scale.logarithmic(setting.installs, thousands, "installs")
+    sizes = [size for some in (lines, found) for line in some.values() for _, size in line]
+    powers = [10.0**power for power in range(floor(log10(min(sizes))), ceil(log10(max(sizes))) + 1)]
+    y = Scale.logarithmic(powers, percent, "standard error of a share")
+    return one(lines_and_points(lines, found, x, y, series), series)
 
 
 EXPERIMENT = Experiment(

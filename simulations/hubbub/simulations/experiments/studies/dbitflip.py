@@ -24,6 +24,7 @@ import numpy as np
 
 from hubbub.analysis import decode
 from hubbub.analysis.progress import Progress
+from hubbub.analysis.render.plots import Plot, Scale
 from hubbub.protocol.channel import Noise
 from hubbub.protocol.kinds import Histogram
 from hubbub.protocol.metric import Definition
@@ -32,7 +33,7 @@ from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tal
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, finished, lines_and_points
+from hubbub.simulations.experiments.pictures import BLUE, ORANGE, lines_and_points, one, points_of, whole
 
 BUCKETS = 32
 EPSILON = Fraction(1)
@@ -170,27 +171,12 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
     )
 
 
-def _picture(setting: Setting, points: list[dict[str, object]]) -> object:
-    alt = altair()
-    lines = [
-        {"series": how, "asked": asked, "variance": variance(how, asked)}
-        for how in (PAPER, OURS)
-        for asked in setting.asked
-    ]
-    x = alt.X(
-        "asked:Q",
-        title="buckets asked of each person, d",
-        scale=alt.Scale(type="log", base=2),
-        axis=alt.Axis(values=list(setting.asked), format="d"),
-    )
-    y = alt.Y(
-        "variance:Q",
-        title="n x variance of a share",
-        scale=alt.Scale(type="log", domain=[3, 200], nice=False),
-        axis=alt.Axis(values=[3, 10, 30, 100], format="d"),
-    )
-    picture = lines_and_points(lines, points, x, y, {PAPER: ORANGE, OURS: BLUE})
-    return finished(picture.properties(width=WIDTH, height=230))
+def _picture(setting: Setting, points: list[dict[str, object]]) -> Plot:
+    lines = {how: [(asked, variance(how, asked)) for asked in setting.asked] for how in (PAPER, OURS)}
+    x = Scale.logarithmic(setting.asked, whole, "buckets asked of each person, d")
+    y = Scale.logarithmic([3, 10, 30, 100], whole, "n x variance of a share", ends=(3, 200))
+    series = {PAPER: ORANGE, OURS: BLUE}
+    return one(lines_and_points(lines, points_of(points, "asked", "variance"), x, y, series), series)
 
 
 EXPERIMENT = Experiment(

@@ -1,10 +1,11 @@
 """Strings that nobody listed: what is found, and how much of it is there?
 
-Source: Wang, Li, Jha 2018, "Locally differentially private heavy hitter identification" (PEM), which divides users over
-groups that report longer and longer prefixes, keeps the C most frequent at each, and returns the k most frequent of the
-last group. Its own code was not used: `prefix_extending` below is its rule in a few lines. It is given estimates with
-just the error of its oracle (OLH, in which every user has a hash of their own), drawn anew for every prefix: the best
-case for it, without any collisions.
+Source: Wang, Li, Jha 2018, "Locally differentially private heavy hitter identification" (PEM), which divides users
+over groups that report longer and longer prefixes, keeps the C most frequent at each, and returns the k most frequent
+of the last group. Its own code was not used: `prefix_extending` below is its rule in a few lines. It is given estimates
+with just the error of its oracle (OLH, in which every user has a hash of their own), drawn anew for every prefix: the
+best case for it, without any collisions. And Fanti, Pihur, Erlingsson 2016, "Building a RAPPOR with the unknown", which
+puts strings together from n-grams: our own implementation, in its best case too (`experiments/ngrams.py`).
 
 Setting: made-up names with Zipf's law, every install with one, one report each; the same people, the same epsilon and
 the same division over groups for both. hubbub's tallies are those that its clients leave, hashed for 16 groups a level;
@@ -15,7 +16,10 @@ Expected, and why. At most one population in twenty has a string in hubbub's tab
 Bonferroni's at 5 %, on installs that had no part in the search. PEM has no test. An estimate of the last group has a
 standard error; strings of less than two of them are lost among those that were made up by chance, so that of k returned
 strings no more can be there than have a larger share. Both see the same noise, so hubbub finds nearly as many: what a
-test costs is strings just above the noise, less than a quarter.
+test costs is strings just above the noise, less than a quarter. N-grams are tested at the end, as hubbub's strings are,
+and nothing is made up. But every user says three things, each with a third of the epsilon, and that two n-grams come
+together is known by the product of two noises: only strings with a share of more than two of its errors are put
+together.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +37,7 @@ from hubbub.analysis.arrays import Array, Index
 from hubbub.analysis.estimation.hashing import Words
 from hubbub.analysis.estimation.prefix_search import Beginnings, best, continuations
 from hubbub.analysis.progress import Progress
+from hubbub.analysis.render.plots import Row, RowPlot, Scale
 from hubbub.analysis.result import ANSWER
 from hubbub.protocol.kinds import Discovery
 from hubbub.protocol.metric import Definition
@@ -39,11 +45,12 @@ from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tal
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import BLUE, ORANGE, WIDTH, altair, chart, colours, finished
+from hubbub.simulations.experiments.ngrams import ANSWERS, SIZE, NGrams, from_ngrams
+from hubbub.simulations.experiments.pictures import BLUE, ORANGE, legend, whole
 from hubbub.simulations.kinds import kind_of
 from hubbub.simulations.kinds.discovery import made_up_name
 
-OURS, THEIRS = "hubbub", "PEM"
+OURS, THEIRS, PIECEWISE = "hubbub", "PEM", "n-grams"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +88,10 @@ class Setting:
         assert isinstance(shape, Discovery)
         return sqrt(4 * e / (e - 1) ** 2 * shape.num_levels / self.installs)
 
+    @property
+    def ngrams(self) -> NGrams:
+        return NGrams(self.installs, -(-(7 * self.parts - 1) // SIZE), self.epsilon)
+
 
 def describe(setting: Setting) -> Mapping[str, str]:
     shape = setting.metric.shape
@@ -91,6 +102,8 @@ def describe(setting: Setting) -> Mapping[str, str]:
         "metric": f"string with discover, epsilon {setting.epsilon}, {shape.num_levels} levels",
         "rival": f"PEM's rule on estimates with its oracle's error: {setting.beam} prefixes kept, "
         f"the {', '.join(map(str, setting.returned))} most frequent returned",
+        "second rival": f"n-grams of {SIZE} letters at {setting.ngrams.num_positions} positions, epsilon "
+        f"{setting.epsilon}/{ANSWERS} for each of {ANSWERS} answers",
     }
 
 
@@ -111,6 +124,22 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
             why="the same installs and noise; a test costs what is just above the noise",
         ),
     }
+    whole = int(np.count_nonzero(setting.shares > 2 * setting.ngrams.edge_error))
+    found["n-grams"] = Prediction(
+        what="strings that n-grams find",
+        low=0,
+        high=whole,
+        why=f"{whole} have a share of more than two errors of a pair ({setting.ngrams.edge_error:.1%})",
+        form=".1f",
+    )
+    found["n-grams false"] = Prediction(
+        what="populations in which n-grams return a string that nobody has",
+        low=0,
+        high=bounds.at_most(setting.populations, 0.05)[1],
+        why="Bonferroni at 5 %, given the candidates",
+        false_alarm=FALSE_ALARM,
+        form=".0%",
+    )
     seen = int(np.count_nonzero(setting.shares > 2 * setting.std_error))
     for k in setting.returned:
         found[f"precision {k}"] = Prediction(
@@ -147,41 +176,62 @@ def _estimates(setting: Setting, wanted: Words, states: Words, held: Index, rng:
     return np.where(known[place] == wanted, shares[place], 0.0) + rng.normal(0, setting.std_error, len(wanted))
 
 
+def _returned(
+    setting: Setting, names: list[str], held: Index, where: Any, rng: np.random.Generator
+) -> dict[str, list[str]]:
+    """What each way returns for one population."""
+    metric = setting.metric
+    by_cohort = assign_cohorts(held, metric.shape.num_cohorts, rng)
+    tally = sample_tally(metric, by_cohort.sum(axis=1), ones_of(metric.shape, by_cohort, where), rng)
+    found = decode(tally, None, Options(beam=setting.beam))
+    ours = [value for value, role in zip(found.values, found.roles, strict=True) if role == ANSWER]
+    theirs = prefix_extending(setting, held, max(setting.returned), rng)
+    built = from_ngrams(setting.ngrams, names, held, setting.beam, 0.05, rng)
+    return {OURS: ours, **{f"{THEIRS}, {k}": theirs[:k] for k in setting.returned}, PIECEWISE: built}
+
+
 def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
-    metric, names = setting.metric, setting.names
-    where = kind_of(metric.shape).prepared(names)
-    true: dict[str, list[int]] = {OURS: [], **{f"{THEIRS}, {k}": [] for k in setting.returned}}
+    names = setting.names
+    where = kind_of(setting.metric.shape).prepared(names)
+    true: dict[str, list[int]] = {OURS: [], **{f"{THEIRS}, {k}": [] for k in setting.returned}, PIECEWISE: []}
     returned: dict[str, list[int]] = {way: [] for way in true}
+    recall: dict[str, list[float]] = {way: [] for way in true}
+    largest = set(names[: setting.returned[1]])
     for done in range(setting.populations):
         held = rng.multinomial(setting.installs, setting.shares)
-        by_cohort = assign_cohorts(held, metric.shape.num_cohorts, rng)
-        tally = sample_tally(metric, by_cohort.sum(axis=1), ones_of(metric.shape, by_cohort, where), rng)
         there = {name for name, number in zip(names, held, strict=True) if number}
-        found = decode(tally, None, Options(beam=setting.beam))
-        ours = [value for value, role in zip(found.values, found.roles, strict=True) if role == ANSWER]
-        theirs = prefix_extending(setting, held, max(setting.returned), rng)
-        for way, texts in [(OURS, ours), *((f"{THEIRS}, {k}", theirs[:k]) for k in setting.returned)]:
+        for way, texts in _returned(setting, names, held, where, rng).items():
             true[way].append(len(there.intersection(texts)))
+            recall[way].append(len(largest.intersection(texts)) / len(largest))
             returned[way].append(len(texts))
         progress((done + 1) / setting.populations)
     hits, sizes = ({way: float(np.mean(found)) for way, found in table.items()} for table in (true, returned))
     precision = {way: hits[way] / max(sizes[way], 1e-9) for way in hits}
+    recalled = {way: float(np.mean(found)) for way, found in recall.items()}
     beside = f"{THEIRS}, {setting.returned[1]}"
     figures = {
-        "false": float(np.mean([r > t for r, t in zip(returned[OURS], true[OURS], strict=True)])),
+        **{
+            name: float(np.mean([r > t for r, t in zip(returned[way], true[way], strict=True)]))
+            for name, way in (("false", OURS), ("n-grams false", PIECEWISE))
+        },
+        "n-grams": hits[PIECEWISE],
         "recall": hits[OURS] / max(hits[beside], 1e-9),
         **{f"precision {k}": precision[f"{THEIRS}, {k}"] for k in setting.returned},
     }
     longest = f"{THEIRS}, {setting.returned[-1]}"
     return StudyOutput(
         figures=figures,
-        columns=("method", "returned", "of them there", "precision"),
-        rows=tuple((way, f"{sizes[way]:.1f}", f"{hits[way]:.1f}", f"{precision[way]:.0%}") for way in hits),
+        columns=("method", "returned", "of them there", "precision", f"recall of the {setting.returned[1]} largest"),
+        rows=tuple(
+            (way, f"{sizes[way]:.1f}", f"{hits[way]:.1f}", _share(hits[way], sizes[way]), f"{recalled[way]:.0%}")
+            for way in hits
+        ),
         chart=_picture(hits, sizes),
         caption="Strings returned, on average: those that somebody has, and those that nobody has.",
         meaning=(
             f"hubbub returned {sizes[OURS]:.1f} strings, {precision[OURS]:.0%} of them there; PEM's first "
-            f"{setting.returned[-1]} hold {hits[longest]:.1f} that are there, and nothing says which.",
+            f"{setting.returned[-1]} hold {hits[longest]:.1f} that are there, and nothing says which; n-grams found "
+            f"{hits[PIECEWISE]:.1f}.",
             "How many strings are there to be found is what nobody knows who discovers: a method that returns as many "
             "as it was told to cannot say. What hubbub returns has an interval and a p-value each.",
         ),
@@ -197,31 +247,24 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
     )
 
 
-def _picture(hits: Mapping[str, float], sizes: Mapping[str, float]) -> object:
-    alt = altair()
+def _share(there: float, returned: float) -> str:
+    return f"{there / returned:.0%}" if returned else "nothing returned"
+
+
+def _picture(hits: Mapping[str, float], sizes: Mapping[str, float]) -> RowPlot:
     series = {"somebody has": BLUE, "nobody has": ORANGE}
-    rows = [
-        {"series": kind, "method": way, "strings": number}
-        for way in hits
-        for kind, number in (("somebody has", hits[way]), ("nobody has", sizes[way] - hits[way]))
-    ]
-    drawn = (
-        chart(rows)
-        .mark_bar()
-        .encode(
-            x=alt.X("strings:Q", title="strings returned"),
-            y=alt.Y("method:N", title=None, sort=list(hits)),
-            color=colours(series, columns=2),
-        )
+    rows = tuple(
+        Row(name=way, bars=((BLUE, hits[way]), (ORANGE, sizes[way] - hits[way])), stacked=True) for way in hits
     )
-    return finished(drawn.properties(width=WIDTH, height=150))
+    scale = Scale.linear(0, max(*sizes.values(), 1), whole, "strings returned")
+    return RowPlot(scale=scale, rows=rows, legend=legend(series), names=20)
 
 
 EXPERIMENT = Experiment(
     name="discovery",
     title="Strings that nobody listed",
     question="Strings that nobody listed: what is found, and how much of it is there?",
-    source="Wang, Li, Jha 2018 (PEM); its rule implemented here",
+    source="Wang, Li, Jha 2018 (PEM); Fanti, Pihur, Erlingsson 2016 (n-grams); their rules implemented here",
     full=Setting(),
     quick=Setting(installs=100_000, epsilon=4, texts=300, parts=1, populations=4, beam=60),
     describe=describe,

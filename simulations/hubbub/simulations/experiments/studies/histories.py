@@ -36,6 +36,7 @@ import numpy as np
 from hubbub.analysis import Options, decode
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.progress import Progress
+from hubbub.analysis.render.plots import Plot, Scale
 from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Tally
@@ -48,10 +49,10 @@ from hubbub.simulations.experiments.pictures import (
     GREY,
     INK,
     ORANGE,
-    WIDTH,
-    altair,
-    colours,
-    finished,
+    legend,
+    lines_and_points,
+    percent,
+    points_of,
 )
 from hubbub.simulations.people.histories import Histories
 from hubbub.simulations.simulate.exact import history_tally
@@ -321,35 +322,33 @@ def _published() -> tuple[Published, ...]:
     )
 
 
-def _picture(setting: Setting, points: list[dict[str, object]]) -> object:
-    alt = altair()
-    lines = [
-        {
-            "series": way,
-            "weeks": f"{weeks} weeks",
-            "changes": changes,
-            "error": sqrt(variance_of_week(way, weeks, changes) / setting.installs),
+def _picture(setting: Setting, points: list[dict[str, object]]) -> Plot:
+    last = len(setting.changes) - 1
+    places = {changes: float(place) for place, changes in enumerate(setting.changes)}
+    panels = []
+    for weeks in setting.weeks:
+        lines = {
+            way: [
+                (places[changes], sqrt(variance_of_week(way, weeks, changes) / setting.installs))
+                for changes in setting.changes
+                if way != KEPT or not changes
+            ]
+            for way in WAYS
         }
-        for weeks in setting.weeks
-        for changes in setting.changes
-        for way in WAYS
-        if way != KEPT or not changes
-    ]
-    weekly = [point for point in points if point["of"] == WEEK]
-    x = alt.X("changes:O", title="changes", axis=alt.Axis(labelAngle=0))
-    ticks = alt.Axis(format=".1~%", values=[0.001, 0.003, 0.01, 0.03, 0.1, 0.3])
-    y = alt.Y("error:Q", title="error of a week", axis=ticks, scale=alt.Scale(type="log", domain=[0.001, 0.6]))
-    colour = colours(SERIES, columns=1)
-    data = alt.Data(values=[{**row, "found": False} for row in lines] + [{**row, "found": True} for row in weekly])
-    drawn = alt.layer(
-        alt.Chart().mark_line(strokeWidth=2).encode(x=x, y=y, color=colour).transform_filter("!datum.found"),
-        alt.Chart()
-        .mark_point(filled=True, size=50, opacity=1)
-        .encode(x=x, y=y, color=colour)
-        .transform_filter("datum.found"),
-        data=data,
-    ).properties(width=WIDTH // len(setting.weeks) - 15, height=210)
-    return finished(drawn.facet(column=alt.Column("weeks:N", title=None, sort=None)))
+        weekly = [
+            {**point, "place": places[int(str(point["changes"]))]}
+            for point in points
+            if point["of"] == WEEK and point["weeks"] == f"{weeks} weeks"
+        ]
+        ticks = tuple((place, str(changes)) for changes, place in places.items())
+        x = Scale(low=-0.3, high=last + 0.3, ticks=ticks, title="changes")
+        first = weeks == setting.weeks[0]
+        y = Scale.logarithmic(
+            [0.001, 0.01, 0.1], percent if first else lambda _: "", "error of a week" if first else " ", (0.001, 0.6)
+        )
+        found = points_of(weekly, "place", "error")
+        panels.append(lines_and_points(lines, found, x, y, SERIES, title=f"{weeks} weeks", height=210))
+    return Plot(rows=(tuple(panels),), legend=legend(SERIES))
 
 
 EXPERIMENT = Experiment(

@@ -29,6 +29,7 @@ from scipy import stats
 from hubbub.analysis import decode
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.progress import Progress
+from hubbub.analysis.render.plots import Plot, Scale
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.kinds import Mean
 from hubbub.protocol.metric import Definition
@@ -37,7 +38,7 @@ from hubbub.simulations.exact_tallies import sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import BLUE, ORANGE, altair, finished, lines_and_points
+from hubbub.simulations.experiments.pictures import BLUE, ORANGE, legend, lines_and_points, points_of, thousands
 
 PEOPLE = {
     "like app usage": np.minimum(3_600 * np.exp(1.2 * stats.norm.ppf((np.arange(200) + 0.5) / 200)), DAY) / DAY,
@@ -209,36 +210,24 @@ def _laplace_error(epsilon: float, n: int, rng: np.random.Generator) -> float:
     return float(rng.gamma(n) - rng.gamma(n)) / (epsilon * n)
 
 
-def _picture(setting: Setting, points: list[dict[str, object]]) -> object:
-    alt = altair()
+def _picture(setting: Setting, points: list[dict[str, object]]) -> Plot:
     shown = [1, setting.epsilons[-1]]
-    panels = []
+    series = {ONE_BIT: BLUE, LAPLACE: ORANGE}
+    rows = []
     for of, people in PEOPLE.items():
-        row = []
+        panels = []
         for epsilon in shown:
-            lines = [
-                {"series": how, "installs": n, "error": sqrt(variance / n) * DAY / 60}
+            lines = {
+                how: [(float(n), sqrt(variance / n) * DAY / 60) for n in setting.installs]
                 for how, variance in variances(people, epsilon).items()
-                for n in setting.installs
-            ]
-            here = [point for point in points if point["of"] == of and point["epsilon"] == epsilon]
-            first = epsilon == shown[0]
-            x = alt.X(
-                "installs:Q",
-                title="installs" if of == "all at noon" else None,
-                scale=alt.Scale(type="log"),
-                axis=alt.Axis(format="~s", values=list(setting.installs)),
-            )
-            y = alt.Y(
-                "error:Q",
-                title="error, minutes" if first else None,
-                scale=alt.Scale(type="log", domain=[0.3, 200], clamp=True),
-                axis=alt.Axis(values=[1, 10, 100], format="~g"),
-            )
-            panel = lines_and_points(lines, here, x, y, {ONE_BIT: BLUE, LAPLACE: ORANGE})
-            row.append(panel.properties(width=165, height=130, title=f"{of}, epsilon {epsilon:g}"))
-        panels.append(alt.hconcat(*row, spacing=18))
-    return finished(alt.vconcat(*panels, spacing=10))
+            }
+            here = points_of((p for p in points if p["of"] == of and p["epsilon"] == epsilon), "installs", "error")
+            x = Scale.logarithmic(setting.installs, thousands, "installs" if of == "all at noon" else "")
+            title = "error, minutes" if epsilon == shown[0] else " "
+            y = Scale.logarithmic([1, 10, 100], thousands, title, (0.3, 200))
+            panels.append(lines_and_points(lines, here, x, y, series, title=f"{of}, ε {epsilon:g}", height=130))
+        rows.append(tuple(panels))
+    return Plot(rows=tuple(rows), legend=legend(series))
 
 
 EXPERIMENT = Experiment(

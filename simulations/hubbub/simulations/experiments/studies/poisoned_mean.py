@@ -34,7 +34,7 @@ from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.fake_reports import TODAY, FakeReport, messages_of, received, unchecked
-from hubbub.simulations.experiments.pictures import attack_bars
+from hubbub.simulations.experiments.pictures import attack_bars, thousands
 
 HOURS = 24
 REGISTRY = Registry.parse("""
@@ -198,7 +198,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         columns=("attack", "messages", "refused", "mean moves, believing all", "with the checks"),
         rows=tuple(rows),
         chart=attack_bars(
-            without, with_checks, checks="with the checks", axis="hours by which the mean moves", form="~g"
+            without, with_checks, checks="with the checks", title="hours by which the mean moves", show=thousands
         ),
         caption=f"How far {setting.share:.1%} fakes move a mean of {HOURS * HONEST:.1f} hours. The collector that "
         f"believes any number is not shown: one fake moves it by {figures[f'shift {BELIEVED}']:,.0f} hours.",

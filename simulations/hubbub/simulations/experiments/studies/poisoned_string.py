@@ -42,7 +42,7 @@ from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.fake_reports import TODAY, FakeReport, Received, messages_of, received, unchecked
-from hubbub.simulations.experiments.pictures import attack_bars
+from hubbub.simulations.experiments.pictures import attack_bars, percent
 
 REGISTRY = Registry.parse("""
 app = "poisoned"
@@ -237,8 +237,8 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             without,
             with_checks,
             checks="with the collector's checks",
-            axis="estimated share of a string nobody holds",
-            form=".0%",
+            title="estimated share of a string nobody holds",
+            show=percent,
         ),
         caption=f"Estimated share of a string that nobody holds, when {setting.share:.1%} of the reports are fake.",
         meaning=_meaning(figures, radius),

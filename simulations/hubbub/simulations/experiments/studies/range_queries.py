@@ -30,6 +30,7 @@ from scipy import stats
 from hubbub.analysis import decode
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.progress import Progress
+from hubbub.analysis.render.plots import Plot, Scale
 from hubbub.protocol.kinds import Range
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import many_bit_noise
@@ -37,15 +38,7 @@ from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tal
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    WIDTH,
-    altair,
-    finished,
-    lines_and_points,
-)
+from hubbub.simulations.experiments.pictures import BLUE, GREEN, ORANGE, lines_and_points, one, whole
 
 BRANCHING = 4
 EPSILON = Fraction(1, 2)
@@ -330,26 +323,15 @@ def _crossing(expected: Mapping[tuple[str, int], float], lengths: list[int]) -> 
 
 def _picture(
     expected: Mapping[tuple[str, int], float], found: Mapping[tuple[str, int], float], lengths: list[int]
-) -> object:
-    alt = altair()
-    lines, points = (
-        [{"series": how, "cells": r, "error": of[how, r]} for how in (FLAT, NODES, TREE) for r in lengths]
-        for of in (expected, found)
+) -> Plot:
+    series = {FLAT: ORANGE, NODES: GREEN, TREE: BLUE}
+    lines, points = ({how: [(float(r), of[how, r]) for r in lengths] for how in series} for of in (expected, found))
+    x = Scale.logarithmic(lengths, whole, "cells in the range")
+    sizes = [size for some in (lines, points) for line in some.values() for _, size in line]
+    y = Scale.logarithmic(
+        [1, 10, 100, 1000], whole, "squared error, in cell variances", (min(1, *sizes), max(1000, *sizes))
     )
-    x = alt.X(
-        "cells:Q",
-        title="cells in the range",
-        scale=alt.Scale(type="log", base=2),
-        axis=alt.Axis(values=lengths, format=",d"),
-    )
-    y = alt.Y(
-        "error:Q",
-        title="squared error, in cell variances",
-        scale=alt.Scale(type="log"),
-        axis=alt.Axis(values=[1, 10, 100, 1000], format=",d"),
-    )
-    picture = lines_and_points(lines, points, x, y, {FLAT: ORANGE, NODES: GREEN, TREE: BLUE})
-    return finished(picture.properties(width=WIDTH, height=250))
+    return one(lines_and_points(lines, points, x, y, series, height=250), series)
 
 
 EXPERIMENT = Experiment(

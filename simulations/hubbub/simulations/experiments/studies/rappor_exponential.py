@@ -29,6 +29,8 @@ from hubbub.analysis import decode
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.analysis.progress import Progress
+from hubbub.analysis.render.glyphs import round_above
+from hubbub.analysis.render.plots import Panel, Plot, Scale, Series
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
@@ -36,7 +38,7 @@ from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tal
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import BLUE, GREY, WIDTH, altair, chart, colours, finished, rule
+from hubbub.simulations.experiments.pictures import BLUE, GREY, one, percent, whole
 
 HELD, CANDIDATES = 100, 200
 WEIGHTS = np.exp(-5 / HELD * np.arange(1, HELD + 1))
@@ -208,28 +210,17 @@ def _published(figures: Mapping[str, float], found: Array, half: float) -> tuple
     )
 
 
-def _picture(detected: object, shares: Array, floor: float) -> object:
-    alt = altair()
-    rows = [
-        {"rank": i + 1, "share": float(share), "series": "found" if seen else "not found"}
-        for i, (seen, share) in enumerate(zip(np.asarray(detected), shares, strict=True))
-    ]
-    bars = (
-        chart(rows)
-        .mark_bar(width=2.8)
-        .encode(
-            x=alt.X(
-                "rank:Q",
-                title="strings, the most frequent first",
-                axis=alt.Axis(grid=False, tickCount=5),
-                scale=alt.Scale(domain=[0, 101], nice=False),
-            ),
-            y=alt.Y("share:Q", title="share of people", axis=alt.Axis(format=".0%", tickCount=5)),
-            color=colours({"found": BLUE, "not found": GREY}, columns=2),
-        )
+def _picture(detected: object, shares: Array, floor: float) -> Plot:
+    seen = np.asarray(detected)
+    series = {"found": BLUE, "not found": GREY}
+    bars = tuple(
+        Series(css=css, bars=[(i + 1.0, float(share)) for i, share in enumerate(shares) if bool(seen[i]) == found])
+        for found, css in ((True, BLUE), (False, GREY))
     )
-    words = rule(floor, f"noise floor, {floor:.2%}", left=WIDTH - 140)
-    return finished(alt.layer(bars, words).properties(width=WIDTH, height=230))
+    x = Scale.linear(0, 101, whole, "strings, the most frequent first")
+    y = Scale.linear(0, round_above(float(shares.max())), percent, "share of people")
+    panel = Panel(x=x, y=y, series=bars, rules=((floor, f"noise floor, {floor:.2%}"),))
+    return one(panel, series)
 
 
 EXPERIMENT = Experiment(

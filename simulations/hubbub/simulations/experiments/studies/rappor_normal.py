@@ -29,6 +29,7 @@ from scipy import stats
 from hubbub.analysis import decode
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.progress import Progress
+from hubbub.analysis.render.plots import Panel, Plot, Scale, Series
 from hubbub.protocol.kinds import Choice
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
@@ -36,7 +37,7 @@ from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tal
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import BLUE, INK, WIDTH, altair, chart, finished
+from hubbub.simulations.experiments.pictures import BLUE, INK, percent, whole
 
 NUMBERS = np.arange(1, 101)
 SHARES = np.diff(stats.norm.cdf(np.arange(0.5, 101), 50, 10))
@@ -173,27 +174,16 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
     )
 
 
-def _picture(drawn: list[tuple[int, Array]]) -> object:
-    alt = altair()
-    panels = []
+def _picture(drawn: list[tuple[int, Array]]) -> Plot:
+    rows = []
     for n, estimates in drawn:
-        rows = [
-            {"number": int(i), "estimate": float(e), "truth": float(t)}
-            for i, e, t in zip(NUMBERS, estimates, SHARES, strict=True)
-        ]
-        x = alt.X(
-            "number:Q",
-            title="number held" if n == drawn[-1][0] else None,
-            axis=alt.Axis(tickCount=5),
-            scale=alt.Scale(domain=[0, 101], nice=False),
-        )
-        y = alt.Y(
-            "estimate:Q", title="share", axis=alt.Axis(format=".0%", tickCount=4), scale=alt.Scale(domain=[-0.03, 0.07])
-        )
-        bars = chart(rows).mark_bar(color=BLUE, width=2.6, clip=True).encode(x=x, y=y)
-        line = chart(rows).mark_line(color=INK, strokeWidth=1.8).encode(x=x, y="truth:Q")
-        panels.append(alt.layer(bars, line).properties(width=WIDTH, height=110, title=f"{n:,} reports"))
-    return finished(alt.vconcat(*panels, spacing=14))
+        x = Scale.linear(0, 101, whole, "number held" if n == drawn[-1][0] else "")
+        y = Scale.linear(-0.03, 0.07, percent, "share", most=4)
+        bars = [(float(i), float(e)) for i, e in zip(NUMBERS, estimates, strict=True)]
+        truth = [(float(i), float(t)) for i, t in zip(NUMBERS, SHARES, strict=True)]
+        series = (Series(css=BLUE, bars=bars), Series(css=INK, line=truth))
+        rows.append((Panel(x=x, y=y, series=series, title=f"{n:,} reports", height=110),))
+    return Plot(rows=tuple(rows))
 
 
 EXPERIMENT = Experiment(

@@ -30,6 +30,7 @@ from hubbub.analysis import Options, decode
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.analysis.progress import Progress
+from hubbub.analysis.render.plots import Panel, Plot, Scale, Series
 from hubbub.protocol.invalid import plural
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
@@ -38,7 +39,7 @@ from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tal
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import BLUE, GREY, ORANGE, WIDTH, altair, chart, colours, finished
+from hubbub.simulations.experiments.pictures import BLUE, GREY, ORANGE, one, percent
 
 REPORTS, MACHINES = 186_792, 10_133
 COMMON = np.concatenate([[0.01, 0.015, 0.02], np.linspace(0.025, 0.045, 10)])
@@ -164,7 +165,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             f"candidates and {lenient[ten].sum():.1f} at a false discovery rate of 5 %. That ten were found is thus "
             f"in order. One of 1.5 % is found {strict[1]:.0%} and {lenient[1]:.0%} of the time: the hoped-for limit "
             "is where detection begins, not where it can be relied on.",
-            "The price is easy to overlook. epsilon_1 = 1.07 speaks of a single report. A machine that reported 18 "
+            "The price is easy to overlook. epsilon_1 = 1.07 covers a single report. A machine that reported 18 "
             "different processes has shown 18 memos, and everything it ever sent is bounded by epsilon 79 only. "
             "hubbub prints that number, sets it aside on the device, and refuses a registry whose lifetime_epsilon "
             "is smaller.",
@@ -196,32 +197,19 @@ def _published(figures: Mapping[str, float], lenient: Array, ten: slice) -> tupl
     )
 
 
-def _picture(strict: Array, lenient: Array) -> object:
-    alt = altair()
+def _picture(strict: Array, lenient: Array) -> Plot:
     grid = np.linspace(0.005, 0.047, 60)
     band = [
-        {"share": float(s), "low": float(a), "high": float(b)}
-        for s, a, b in zip(grid, _power(grid, CLOUDED), _power(grid, CLEAR), strict=True)
+        (float(s), float(a), float(b)) for s, a, b in zip(grid, _power(grid, CLOUDED), _power(grid, CLEAR), strict=True)
     ]
     names = {"5 % over all candidates": BLUE, "false discovery rate 5 %": ORANGE}
-    points = [
-        {"share": float(SHARES[i]), "found": float(of[i]), "series": series}
-        for series, of in zip(names, (strict, lenient), strict=True)
-        for i in range(len(COMMON))
-    ]
-    x = alt.X("share:Q", title="true share of the process", axis=alt.Axis(format=".0%", tickCount=5))
-    y = alt.Y("found:Q", title="found in so many runs", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
-    area = (
-        chart(band)
-        .mark_area(color=GREY, opacity=0.35)
-        .encode(x=x, y=alt.Y("low:Q", title="found in so many runs"), y2="high:Q")
+    dots = tuple(
+        Series(css=css, dots=[(float(SHARES[i]), float(of[i])) for i in range(len(COMMON))])
+        for css, of in zip(names.values(), (strict, lenient), strict=True)
     )
-    dots = (
-        chart(points)
-        .mark_point(filled=True, size=60, opacity=1)
-        .encode(x=x, y=y, color=colours(names), shape=alt.Shape("series:N", legend=None))
-    )
-    return finished(alt.layer(area, dots).properties(width=WIDTH, height=230))
+    x = Scale.linear(0, 0.05, percent, "true share of the process")
+    y = Scale.linear(0, 1, percent, "found in so many runs")
+    return one(Panel(x=x, y=y, series=(Series(css=GREY, band=band), *dots)), names)
 
 
 EXPERIMENT = Experiment(

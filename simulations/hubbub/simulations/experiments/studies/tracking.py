@@ -31,6 +31,7 @@ from scipy import stats
 
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.progress import Progress
+from hubbub.analysis.render.plots import Plot, Scale
 from hubbub.client.respond import draw_bits, draw_memo
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
@@ -38,16 +39,7 @@ from hubbub.protocol.noise import rappor_noise
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    WIDTH,
-    altair,
-    finished,
-    lines_and_points,
-)
+from hubbub.simulations.experiments.pictures import BLUE, GREEN, GREY, ORANGE, lines_and_points, one, percent, thousands
 
 TEXT = "https://example.org/"
 SCALE = 256
@@ -58,7 +50,7 @@ CASES = {"128 bits, 1 against 1": (MANY, 1), "128 bits, 3 against 3": (MANY, 3),
 CHANCE = "blind guess"
 CROWDS = tuple(round(10 ** (i / 2)) for i in range(2, 19))
 MOST = 3
-_TICKS = {10: "10", 1_000: "1,000", 100_000: "100,000", 10_000_000: "10 million", 1_000_000_000: "1 billion"}
+_TICKS = (10, 1_000, 100_000, 10_000_000, 1_000_000_000)
 Integers = npt.NDArray[np.int64]
 
 
@@ -263,27 +255,17 @@ def _chance(chance: float) -> str:
     return f"{chance:.1%}" if chance >= 0.001 or chance == 0 else f"{1e6 * chance:.3g} in a million"
 
 
-def _picture(theory: Mapping[str, Mapping[int, float]], figures: Mapping[str, float], setting: Setting) -> object:
-    alt = altair()
-    curves = [
-        {"series": case, "crowd": crowd, "found": chance}
-        for case, chances in {**theory, CHANCE: {crowd: 1 / crowd for crowd in CROWDS}}.items()
-        for crowd, chance in chances.items()
-    ]
-    points = [
-        {"series": case, "crowd": crowd, "found": figures[f"{case} {crowd}"]}
+def _picture(theory: Mapping[str, Mapping[int, float]], figures: Mapping[str, float], setting: Setting) -> Plot:
+    chances = {**theory, CHANCE: {crowd: 1 / crowd for crowd in CROWDS}}
+    lines = {case: [(float(crowd), found) for crowd, found in of.items()] for case, of in chances.items()}
+    points = {
+        case: [(float(crowd), figures[f"{case} {crowd}"]) for crowd in setting.crowds[metric.name]]
         for case, (metric, _) in CASES.items()
-        for crowd in setting.crowds[metric.name]
-    ]
-    names = dict(zip([*CASES, CHANCE], (GREEN, BLUE, ORANGE, GREY), strict=True))
-    x = alt.X(
-        "crowd:Q",
-        title="installs in the crowd",
-        scale=alt.Scale(type="log", nice=False),
-        axis=alt.Axis(values=list(_TICKS), labelExpr=f"{_TICKS}[datum.value]"),
-    )
-    y = alt.Y("found:Q", title="found again", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=".0%"))
-    return finished(lines_and_points(curves, points, x, y, names, columns=2).properties(width=WIDTH, height=240))
+    }
+    series = dict(zip([*CASES, CHANCE], (GREEN, BLUE, ORANGE, GREY), strict=True))
+    x = Scale.logarithmic(_TICKS, thousands, "installs in the crowd")
+    y = Scale.linear(0, 1, percent, "found again")
+    return one(lines_and_points(lines, points, x, y, series, height=240), series)
 
 
 EXPERIMENT = Experiment(

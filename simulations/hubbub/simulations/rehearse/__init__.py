@@ -1,0 +1,1 @@
+"""An app's own telemetry, many installs of it, before anybody has the app."""

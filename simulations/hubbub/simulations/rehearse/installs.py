@@ -1,0 +1,224 @@
+"""The life of pretend installs with the app's own code: state, clock and network are ours, all else is the app's.
+
+`hubbub.client.Client` is replaced by a subclass in processes that do nothing else. There is no switch for it in the
+client that apps ship: nobody may be able to send an app's telemetry elsewhere by setting a variable.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, ClassVar, NamedTuple
+
+import hubbub.client
+import hubbub.client.client as of_client
+from hubbub.client import Client, Registry, Transport
+from hubbub.client.respond import Random as RandomBytes
+from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
+from hubbub.simulations.fleet import keep_in, state_folder
+from hubbub.simulations.rehearse.app_file import AppFile, make_user, run_app
+from hubbub.simulations.rehearse.connection import KeptConnection
+
+MOST_TEXTS = 10_000
+"""Of the texts that were recorded, so many are remembered for the search: those of a crowd's own making are fewer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What all workers are told."""
+
+    app: AppFile
+    days: int
+    seed: int
+    repeatable: bool = False
+    """Whether the noise, too, comes from the seed; else from the operating system, as in life."""
+    states: str | None = None
+    """The folder in which installs keep their states: of the process that began all others, which removes it."""
+
+
+class AskedBy(NamedTuple):
+    """What a client of the app was made with."""
+
+    source: str
+    """Of its registry."""
+    segments: dict[str, str]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of some installs."""
+
+    runs: int = 0
+    records: Counter[str] = field(default_factory=Counter)
+    """Calls of `record` and `add`, by metric."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """What the clients counted, as `hubbub status` shows it."""
+    texts: dict[str, set[str]] = field(default_factory=dict)
+    """What was recorded of metrics that take any text."""
+    apps: dict[str, AskedBy] = field(default_factory=dict)
+    """What clients were made with, by the app that their registry names."""
+
+    def add(self, other: Outcome) -> None:
+        self.runs += other.runs
+        self.records += other.records
+        self.counts += other.counts
+        self.apps.update(other.apps)
+        for name, texts in other.texts.items():
+            self.texts.setdefault(name, set()).update(texts)
+
+
+@dataclass(slots=True)
+class Stage:
+    """What stands in for an install's machine: where its state lies, what time it is, where messages go."""
+
+    endpoint: str
+    post: Transport
+    state_dir: str
+    random: RandomBytes
+    now: float
+    outcome: Outcome
+    clients: list[RehearsedClient] = field(default_factory=list)
+    """Those of the current run."""
+
+
+class RehearsedClient(Client):
+    """The client, with this machine's parts exchanged for the stage's. Its pretend user agrees when asked; a wrong
+    value raises, as it would in the app's tests."""
+
+    stage: ClassVar[Stage]
+    living: ClassVar[weakref.WeakSet[RehearsedClient]] = weakref.WeakSet()
+    _loaded: ClassVar[dict[str, Registry]] = {}
+
+    def __init__(self, registry: Registry | str | os.PathLike[str], **given: Any) -> None:
+        self._made_with = (registry, given)
+        stage = self.stage
+        super().__init__(
+            self._registry_of(registry),
+            segments=given.get("segments"),
+            endpoint=stage.endpoint,
+            state_dir=stage.state_dir,
+            background=False,
+            post=stage.post,
+            environ={"HUBBUB_MODE": _mode_wanted(given.get("environ"))},
+            clock=lambda: stage.now,
+            send_delay=lambda span: 0.0,
+            random=stage.random,
+        )
+        self._strict = True
+        if self.should_ask:
+            self.consent(True)
+        stage.outcome.apps[self.registry.app] = AskedBy(self.registry.source, dict(given.get("segments") or {}))
+        stage.clients.append(self)
+        self.living.add(self)
+
+    def start_again(self) -> None:
+        """For a client that a library's module holds, which is loaded once: the app was started anew."""
+        registry, given = self._made_with
+        self.__init__(registry, **given)  # type: ignore[misc]
+
+    @classmethod
+    def _registry_of(cls, registry: Registry | str | os.PathLike[str]) -> Registry:
+        if isinstance(registry, Registry):
+            return registry
+        path = os.path.abspath(registry)  # noqa: PTH100  as the client has it
+        if path not in cls._loaded:
+            cls._loaded[path] = Registry.load(registry)
+        return cls._loaded[path]
+
+
+def _mode_wanted(environ: Mapping[str, str] | None) -> str:
+    """An app may switch telemetry off for a run (`--no-telemetry`); the environment around here is nobody's wish."""
+    wanted = "" if environ is None else environ.get("HUBBUB_MODE", "")
+    return wanted if wanted in ("off", "local") and wanted != os.environ.get("HUBBUB_MODE") else "on"
+
+
+def try_out(plan: Plan) -> Outcome:
+    """One run, of which nothing is sent: what the app asks, and whether it runs at all."""
+    outcome = Outcome()
+    with _staged("http://127.0.0.1:9", keep_in([]), plan, 0, outcome) as stage:
+        _run(plan, stage, 0, 0)
+    return outcome
+
+
+def live(plan: Plan, installs: range, endpoint: str, asked: AskedBy, first_day: float) -> Outcome:
+    """Let these installs live through all days, one after the other, and send what is due to the collector."""
+    registry = Registry.parse(asked.source)
+    last = first_day + (plan.days - 1) * DAY
+    epochs = [(metric.every, epoch_of(metric.every, first_day), epoch_of(metric.every, last)) for metric in registry]
+    agreed = min(epoch_start(every, first) for every, first, _ in epochs) - DAY / 2
+    finished = max(epoch_start(every, last + 1) for every, _, last in epochs) + DAY / 2
+    outcome = Outcome()
+    with KeptConnection(endpoint) as connection:
+        for number in installs:
+            with _staged(endpoint, connection.post, plan, number, outcome) as stage:
+                stage.now = agreed
+                RehearsedClient(registry, segments=asked.segments).close()
+                for day in range(plan.days):
+                    stage.now = first_day + day * DAY + _time_of_day(plan, number, day)
+                    _run(plan, stage, number, day)
+                stage.now = finished
+                _send_the_rest(stage, registry, asked.segments)
+    return outcome
+
+
+def _time_of_day(plan: Plan, number: int, day: int) -> float:
+    return Random(f"{plan.seed} {number} {day} hour").uniform(6, 22) * 3600
+
+
+def _run(plan: Plan, stage: Stage, number: int, day: int) -> None:
+    stage.clients.clear()
+    for client in list(RehearsedClient.living):
+        client.start_again()
+    run_app(plan.app, make_user(plan.seed, number, day))
+    stage.outcome.runs += 1
+    for client in stage.clients:
+        client.flush()
+        client.close()
+    stage.clients.clear()
+
+
+def _send_the_rest(stage: Stage, registry: Registry, segments: Mapping[str, str]) -> None:
+    """All days, weeks and months are over: what is left is sent."""
+    with RehearsedClient(registry, segments=segments) as client:
+        client.flush()
+        stage.outcome.counts.update(client.status().counts)
+    stage.clients.clear()
+
+
+@contextmanager
+def _staged(endpoint: str, post: Transport, plan: Plan, number: int, outcome: Outcome) -> Iterator[Stage]:
+    """An install's machine, for as long as it lives; every `Client` that is made meanwhile is on it."""
+    random = Random(f"{plan.seed} {number} noise").randbytes if plan.repeatable else os.urandom
+    observe = _observer(outcome)
+    with state_folder(plan.states) as directory:
+        stage = Stage(endpoint, post, directory, random, _noon_of_today(), outcome)
+        RehearsedClient.stage = stage
+        hubbub.client.Client = of_client.Client = RehearsedClient  # type: ignore[misc]
+        of_client._observers.append(observe)
+        try:
+            yield stage
+        finally:
+            of_client._observers.remove(observe)
+            hubbub.client.Client = of_client.Client = Client  # type: ignore[misc]
+
+
+def _noon_of_today() -> float:
+    return time.time() // DAY * DAY + DAY / 2
+
+
+def _observer(outcome: Outcome) -> Callable[[Client, str, Any], None]:
+    def observe(client: Client, name: str, value: Any) -> None:
+        outcome.records[name] += 1
+        metric = client.registry.metrics.get(name)
+        if metric is not None and metric.shape.open_list and isinstance(value, str):
+            texts = outcome.texts.setdefault(name, set())
+            if len(texts) < MOST_TEXTS:
+                texts.add(value)
+
+    return observe
