@@ -40,7 +40,7 @@ def two_transactions() -> None:
         time.sleep(0.3)  # long enough that a kill falls here, on any machine
         body = b"".join(arrival.message for number, arrival in enumerate(arrivals, 1) if number not in before)
         if body:
-            connection.execute("insert into journal (body) values (%b)", (body,))
+            connection.execute("insert into journal (body, turn) values (%b, %s)", (body, shared.turn))
         return before
 
     taking._ask = ask

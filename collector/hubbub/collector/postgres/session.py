@@ -25,7 +25,7 @@ from hubbub.protocol.refusal import Refused
 Connection = psycopg.Connection[tuple[Any, ...]]
 Result = TypeVar("Result")
 
-VERSION = 2
+VERSION = 3
 """Of the schema."""
 _OLDEST_SERVER = 15
 _DEFAULTS = {"connect_timeout": "4", "tcp_user_timeout": "8000", "keepalives_idle": "5", "keepalives_interval": "2",
