@@ -57,13 +57,13 @@ def _write(connection: Connection, checkpoint: Checkpoint, saved: SavedState) ->
     for metric_hash, definition, grace, retention_days, sealed in checkpoint.metrics():
         known = saved.definitions[metric_hash]
         cadence = LOT_CADENCES.index(known.every)
-        row = (metric_hash, short_hash(metric_hash), definition, cadence, grace, grace, retention_days, sealed)
+        metric = (metric_hash, short_hash(metric_hash), definition, cadence, grace, grace, retention_days, sealed)
         connection.execute(
             "insert into metrics values (%s, %s, %s, %s, %s, %s, %s, false, %s, %s) "
             "on conflict (metric_hash) do update "
             "set sealed_through = excluded.sealed_through, "
             "longest_grace = greatest(metrics.longest_grace, excluded.longest_grace)",
-            (*row, ALWAYS if known in saved.pairs else NEVER),
+            (*metric, ALWAYS if known in saved.pairs else NEVER),
         )
     write_cells(connection, "counts", saved.cells)
     write_cells(connection, "handed_out", saved.handed_out)

@@ -1,6 +1,10 @@
--- Version 3: a batch counts in the pairs that were counted when it was taken, however late it is folded. Each row of the
--- journal says in which turn that was, and each pair in which turns it was counted: two bounds are added whenever it
--- begins or ends. Rows that were there before count as they would have, in the pairs that are counted now.
+-- Version 3, two things. `hubbub store create` runs this after schema_2.sql, `hubbub store migrate` on a store of version 2.
+--
+-- A batch counts in the pairs that were counted when it was taken, however late it is folded. Each row of the journal
+-- says in which turn that was, and each pair in which turns it was counted: two bounds are added whenever it begins or
+-- ends. Rows that were there before count as they would have, in the pairs that are counted now.
+--
+-- And a group in which all is new, as in nearly every one, is taken by a cheaper statement.
 
 set local search_path = hubbub;
 
@@ -51,6 +55,29 @@ begin
         left join ids as i on i.lot = u.lot and i.id = u.id
         left join imported_ids as m on m.id = u.id
         where f.id is null;
+end $$;
+
+-- Keep these ids and their batches, if every one of them is new. False, and nothing is kept, if any is not: then `take`
+-- tells which. To ask first whether an id is there, as `on conflict` does for each, costs a sixth of all that a group
+-- costs the server. The error is caught here, for the server would write an id into its log with one that gets out.
+create function take_new(known bigint, the_lots int[], the_ids uuid[], marks int[], body bytea) returns boolean
+    language plpgsql as $$
+#variable_conflict use_variable
+declare
+    now_turn bigint;
+begin
+    lock table journal in row exclusive mode;  -- as in `take`
+    select state.turn into now_turn from state;
+    if now_turn <> known then
+        raise exception 'what the collector knows is no longer so' using errcode = 'HB001';
+    end if;
+    begin
+        insert into ids select * from unnest(the_lots, the_ids, marks);
+    exception when unique_violation then
+        return false;
+    end;
+    insert into journal (body, turn) values (body, known);
+    return true;
 end $$;
 
 update state set version = 3, turn = turn + 1;

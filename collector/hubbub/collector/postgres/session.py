@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from hubbub.collector.postgres.arrays import Int4s, Int4sDumper, Uuids, UuidsDumper
 from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.refusal import Refused
 
@@ -92,8 +91,6 @@ def _opened(address: str) -> Connection:
 def _prepare(connection: Connection) -> None:
     """The settings that collectors need."""
     try:
-        connection.adapters.register_dumper(Int4s, Int4sDumper)
-        connection.adapters.register_dumper(Uuids, UuidsDumper)
         connection.execute(_SESSION)
         (how,) = one(connection, "show synchronous_commit")
         if how in ("off", "local", "remote_write"):

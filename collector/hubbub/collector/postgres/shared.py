@@ -45,6 +45,7 @@ class Shared:
     databases: int
     turn: int
     day: int
+    imported: bool  # whether there are ids from before, of an embedded store, which are in no lot
     definitions: Mapping[str, Counted]
     terms: Mapping[str, Terms]
     sealed: Mapping[str, int]
@@ -89,8 +90,8 @@ def read_shared(connection: Connection, before: Shared | None = None) -> Shared:
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read")
         check_version(connection)  # collectors of an earlier version may be at work while it is brought up
-        turn, day, store, number, databases = one(
-            connection, "select turn, day, store::text, number, databases from state"
+        turn, day, imported, store, number, databases = one(
+            connection, "select turn, day, imported, store::text, number, databases from state"
         )
         rows = connection.execute(
             "select metric_hash, definition, sealed_through, counted_in, "
@@ -104,6 +105,7 @@ def read_shared(connection: Connection, before: Shared | None = None) -> Shared:
         databases=databases,
         turn=turn,
         day=day,
+        imported=imported,
         definitions={row[0]: _definition(known.get(row[0]), row[1]) for row in rows},
         terms={row[0]: Terms(*row[4:]) for row in rows},
         sealed={row[0]: row[2] for row in rows},
