@@ -55,6 +55,17 @@ def test_a_group_in_part_known_stores_only_what_is_new_in_any_order(shop):
         assert here.reports() == sum(block.count for batch in batches for block in batch.blocks)
 
 
+def test_groups_are_asked_about_one_by_one_only_after_one_that_was_not_all_new(shop):
+    """One in vain costs more, and leaves rows to be cleared away: whoever sends all twice shall cost as much once."""
+    first, second, third = make(1), make(2), make(3)
+    with shop.collector() as here:
+        here.send(first)
+        for sent, all_new in ((first, False), (first, False), (second, True), (third, True)):
+            here.send(sent)
+            assert here.store._expect_new is all_new
+        assert here.reports() == 3 * len(METRICS)
+
+
 def test_the_lot_follows_from_the_bytes_and_from_no_setting(shop):
     """With a lot by closing day, as the embedded store has it, the second collector would not find the id."""
     other_terms = REGISTRY_TOML.replace("grace = 6", "grace = 2")
