@@ -126,7 +126,7 @@ def _tested(last: Level, texts: Sequence[bytes], found: Found, options: Options)
         if options.exclude_absent
         else tested
     )
-    disagreements = list(disagreeing_tests(found.whole(), of_all))
+    disagreements = list(disagreeing_tests(found.texts, found.shares, of_all))
     return replace(tested, notes=(*tested.notes, *in_short(disagreements)))
 
 

@@ -107,19 +107,12 @@ class Found:
         most = int(_HALF_AS_MANY * np.count_nonzero(self.scores[whole] > _SURELY)) + _SPARE
         return (self.texts.raw(row) for row in whole[best(self.scores[whole], most)].tolist())
 
-    def whole(self) -> dict[str, tuple[float, float]]:
-        """Of each whole text the share at the last search level, and its standard error."""
-        return {
-            self.texts.text(row): (float(self.shares.estimate[row]), float(self.shares.std_error[row]))
-            for row in np.flatnonzero(self.texts.ended).tolist()
-        }
-
 
 def search(
     shape: Discovery, levels: Sequence[Level], listed: Sequence[bytes], options: Options, progress: NamedProgress
 ) -> Found:
     texts, evidence = Beginnings.nothing(shape.max_length), _Evidence(np.zeros(1), np.zeros(1))
-    shares = Shares(np.ones(1), np.zeros(1))  # everybody's text begins with nothing
+    shares = Shares.of_everybody()
     significant: list[Beginning] = []
     disagreements: list[str] = []
     looked_at = 0
@@ -135,8 +128,9 @@ def search(
         before, evidence = evidence, evidence.of_continuations(grown, found.scores)
         chosen = best(evidence.scores + before.promise()[grown.parent], options.beam)
         estimate, std_error, p_value = found.estimates(chosen, where)
-        here = Shares(estimate, std_error)
-        significant += _significant(shape, level, grown, here, p_value, found, chosen, options, len(levels))
+        tests = len(grown) * len(levels)
+        here = Shares(estimate, std_error, np.minimum(1, p_value * tests))
+        significant += _significant(shape, level, grown.only(chosen), here, found, options, tests)
         survivors, evidence = grown.only(chosen), evidence.only(chosen)
         disagreements += disagreeing_levels(texts, shares, survivors, here, grown.parent[chosen])
         texts, evidence, shares = _with_listed(shape, level, survivors, evidence, here, listed, found)
@@ -165,7 +159,7 @@ def _ended_early(
     )
     nothing = np.zeros(0)
     none = texts.only(np.zeros(0, dtype=np.int64))
-    return Found(none, nothing, Shares(nothing, nothing), tuple(significant), (note, *in_short(disagreements)))
+    return Found(none, nothing, Shares(nothing, nothing, nothing), tuple(significant), (note, *in_short(disagreements)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,20 +216,18 @@ def _with_listed(
     return (
         Beginnings.joined(texts, asked.only(back)),
         _Evidence(total, np.concatenate([evidence.levels, np.ones(len(back))])),
-        shares.joined(Shares(estimate[back], std_error[back])),
+        shares.joined(Shares(estimate, std_error, np.ones(len(asked))).of(back)),
     )
 
 
 def _significant(
     shape: Discovery,
     level: Level,
-    grown: Continuations,
+    texts: Beginnings,
     shares: Shares,
-    p_value: Array,
     found: LevelScores,
-    chosen: Index,
     options: Options,
-    levels: int,
+    tests: int,
 ) -> Iterator[Beginning]:
     """Beginnings that are surely there: tested at their level, corrected for all that were looked at, at all levels.
 
@@ -243,21 +235,20 @@ def _significant(
     that nobody has falls on their counts by its hash alone. So a level shows a false one with probability
     alpha / levels at most, and all levels together with alpha.
     """
-    p_adjusted = np.minimum(1, p_value * len(grown) * levels)
-    shown = np.flatnonzero((p_adjusted <= options.alpha) & ~grown.ended[chosen])
-    texts, estimate, std_error = grown.only(chosen[shown]), shares.estimate[shown], shares.std_error[shown]
-    z = found.threshold(options.alpha / (len(grown) * levels))
-    low, high = interval_given_selection(estimate, std_error, z * std_error, options.confidence)
+    shown = np.flatnonzero((shares.p_adjusted <= options.alpha) & ~texts.ended)
+    texts, shares = texts.only(shown), shares.of(shown)
+    threshold = found.threshold(options.alpha / tests) * shares.std_error
+    low, high = interval_given_selection(shares.estimate, shares.std_error, threshold, options.confidence)
     reach = shape.reach(level.number)
-    for row, place in enumerate(shown.tolist()):
+    for row in range(len(texts)):
         yield Beginning(
             text=texts.text(row),
             hex=texts.raw(row).hex(),
             length=reach,
             too_long=reach == shape.max_length,
-            estimate=float(estimate[row]),
-            std_error=float(std_error[row]),
+            estimate=float(shares.estimate[row]),
+            std_error=float(shares.std_error[row]),
             low=float(low[row]),
             high=float(high[row]),
-            p_adjusted=float(p_adjusted[place]),
+            p_adjusted=float(shares.p_adjusted[row]),
         )
