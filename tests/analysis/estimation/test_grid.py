@@ -184,10 +184,10 @@ def test_a_mean_is_nearer_to_the_truth_than_with_laplace_noise(epsilon: str) -> 
 def test_the_sum_the_limits_and_the_notes_are_those_of_a_mean() -> None:
     shape = Mean(low=Fraction(-5), high=Fraction(30), absent=Fraction(0), points=4)
     metric = define(shape, "3", "6")
-    tally = sample_tally(metric, [100], [[100, 0, 0, 0]], np.random.default_rng(7))
+    tally = sample_tally(metric, [2_000], [[2_000, 0, 0, 0]], np.random.default_rng(7))
     found = decode(tally)
     assert -5 <= found.low[0] <= found.high[0] <= 30
-    assert found.estimate[1] == pytest.approx(100 * found.estimate[0])
+    assert found.estimate[1] == pytest.approx(2_000 * found.estimate[0])
     assert found.notes[1].startswith("The interval allows for the most that rounding can add; it is at most 1.")
     assert not np.isfinite(decode(Tally(metric, {})).estimate[0])
     nothing = grid_mean(pool(Tally(metric, {})).cohorts, 4, "population", 0.95)
