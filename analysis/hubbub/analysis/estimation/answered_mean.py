@@ -15,8 +15,9 @@ import numpy as np
 
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.cells import Cohort, shared_sampling
-from hubbub.analysis.estimation.grid import GridMean, noise_of_mean, rounding_of, weights_of
-from hubbub.analysis.estimation.intervals import score_ratios
+from hubbub.analysis.estimation.grid import GridMean, noise_of_mean, rounding_of, weights_of, with_ends
+from hubbub.analysis.estimation.intervals import critical, score_ratios
+from hubbub.analysis.estimation.mean_law import MeanLaw, rests_on_few
 from hubbub.analysis.options import Estimand
 
 
@@ -50,8 +51,14 @@ def answered_mean(cohorts: Sequence[Cohort], points: int, estimand: Estimand, co
     centre = float(spoke.mean())
     of_answered = noise_of_mean(known, weight, spoke - centre, possible * (1 - 2 * centre) + centre**2)
     of_answered += sampling * possible * (1 - possible) * (estimand == "population")
+    noise, beside = parts(top / answered if answered else 0.0)
+    is_open = not answered**2 > critical(confidence) ** 2 * of_answered  # perhaps nobody answered: anything can be
+    if rests_on_few(noise, beside, 1.0 if estimand == "population" else 1 / (points - 1), known) and not is_open:
+        error = float(np.sqrt(noise + beside)) / abs(answered)
+        plain = GridMean(place=top / answered + 0.5, std_error=error, low=-np.inf, high=np.inf, too_wide=np.inf)
+        law = MeanLaw(cohorts=known, weight=weight, value=v + spoke / 2, spoke=spoke, points=points, estimand=estimand)
+        return with_ends(plain, law, share, confidence)
     found = score_ratios(np.array([top]), answered, variance, of_answered, confidence)
-    noise, beside = parts(float(np.nan_to_num(found.estimate[0])))
     return GridMean(
         place=float(found.estimate[0]) + 0.5,
         std_error=float(found.std_error[0]),
