@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from random import Random
+from uuid import UUID
 
 import pytest
 
@@ -64,6 +65,20 @@ def test_groups_are_asked_about_one_by_one_only_after_one_that_was_not_all_new(s
             here.send(sent)
             assert here.store._expect_new is all_new
         assert here.reports() == 3 * len(METRICS)
+
+
+def test_an_id_that_came_before_is_not_in_the_servers_log(postgres, shop):
+    """The server tells of whatever goes wrong in a statement, with the key that was there and the time."""
+    ((database,),) = shop.rows("select current_database()")
+    shop.rows(f"alter database {database} set log_min_messages = warning")
+    first = make(1)
+    with shop.collector() as here:
+        assert here.send(first) + here.send(first, make(2)) == [STORED, DUPLICATE, STORED]
+        shop.rows("update state set turn = turn + 1")
+        here.send(make(3))
+    log = (postgres.folder / "log").read_text()
+    assert "what the collector knows is no longer so" in log, "such as this one, which says nothing about a batch"
+    assert str(UUID(bytes=first[8:24])) not in log
 
 
 def test_the_lot_follows_from_the_bytes_and_from_no_setting(shop):

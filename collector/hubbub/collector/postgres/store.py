@@ -50,7 +50,7 @@ from hubbub.protocol.refusal import Refused
 
 _LOOK_SECONDS = 0.5
 _FOLD_BATCHES = 20_000  # the journal is folded earlier after so many of this collector's own
-_KNOWN_BEFORE = (Verdict.DUPLICATE, Verdict.ID_REUSED)
+_KNOWN_BEFORE = frozenset((Verdict.DUPLICATE, Verdict.ID_REUSED))
 _SLOW_SECONDS = 60.0  # for readers and folds
 
 Result = TypeVar("Result")
@@ -170,7 +170,7 @@ class PostgresStore:
         except (Unreachable, Busy, Full) as error:
             self._tell_unreachable(error)
             raise refused(error) from None
-        self._expect_new = not any(verdict in _KNOWN_BEFORE for verdict in verdicts)
+        self._expect_new = _KNOWN_BEFORE.isdisjoint(verdicts)
         self._unfolded_batches += len(arrivals)
         if self._unfolded_batches >= _FOLD_BATCHES:
             self._due.set()
