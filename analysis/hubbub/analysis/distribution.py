@@ -13,7 +13,7 @@ import numpy as np
 import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 
 from hubbub.analysis.arrays import Array, Index
-from hubbub.analysis.estimation.intervals import Ratios, critical, score_ratios
+from hubbub.analysis.estimation.intervals import Ratios, Variance, critical, score_ratios
 from hubbub.analysis.estimation.law import Law, interval
 from hubbub.analysis.estimation.tree import Levels, Spread
 from hubbub.analysis.options import WHOM, Whom
@@ -105,11 +105,12 @@ class Distribution:
         """The same, and whether anybody is in each range."""
         queries = self.queries(ranges)
         law = self._law(queries)
-        band = self._band(np.array([low for low, _ in ranges]), queries, of, law)
-        if law is None:
+        variance = None if law is None else law.variance()
+        band = self._band(np.array([low for low, _ in ranges]), queries, of, law, variance)
+        if law is None or variance is None:
             unknown = np.full(len(ranges), np.nan)
             return band, Tests(unknown, unknown + np.inf)
-        return band, Tests(law.p_values(queries @ self.leaves), np.sqrt(law.variance().floor))
+        return band, Tests(law.p_values(queries @ self.leaves), np.sqrt(variance.floor))
 
     def sums(self, leaves: Array, ranges: Sequence[tuple[float, float]]) -> Array:
         """What these leaves hold in each of the ranges."""
@@ -209,13 +210,13 @@ class Distribution:
             last = halve(last, int(coarse[kept[-1]]), 1) + 1
         return first, last
 
-    def _band(self, points: Array, queries: Array, of: Whom, law: Law | None) -> Band:
+    def _band(self, points: Array, queries: Array, of: Whom, law: Law | None, variance: Variance | None = None) -> Band:
         if of not in WHOM:
             raise Invalid([f"of must be 'answered' or 'all', got {of!r}"])
         if law is None:
             unknown = np.full(len(points), np.nan)
             return Band(points, unknown, unknown + np.inf, unknown - np.inf, unknown + np.inf)
-        share, variance = queries @ self.leaves, law.variance()
+        share, variance = queries @ self.leaves, variance or law.variance()
         low, high = interval(share, variance, law.of_rows, self.confidence)
         if of == "all":
             return Band(points, share, np.sqrt(variance.at(share)), low, high)
