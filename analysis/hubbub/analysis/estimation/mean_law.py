@@ -13,13 +13,13 @@ are and rounding alone is random.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from hubbub.analysis.arrays import Array, Mask
+from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.cells import Cohort
 from hubbub.analysis.estimation.crowds import crowds
 from hubbub.analysis.estimation.guesses import nearest_shares
@@ -33,7 +33,8 @@ FEW = 50.0
 _FARTHEST = 40.0  # exponential tilts, times the step of one point
 _SURE = 40.0  # deviations that stand for certainty
 _TURNS = 60
-_DOUBLINGS, _HALVINGS = 40, 13
+_DOUBLINGS = 40
+_NEAR = 1e-3  # deviations: so exactly an end is found
 _DIVISIONS = 10
 
 Curve = tuple[Array, Array, Array]
@@ -64,27 +65,35 @@ class MeanLaw:
         side = np.repeat([-1.0, 1.0], rows)  # of the estimate: where the end is
         reach = critical(confidence)
 
-        def excluded(s: Array) -> Mask:
-            return np.asarray(-side * self._deviations(share, counted, s, side) > reach)
+        def beyond(s: Array) -> Array:
+            """How many deviations more than can be explained."""
+            return -side * self._deviations(share, counted, s, side) - reach
 
         least, most = self._range()
         limit = np.where(side < 0, least, most)
         inside = np.clip(counted @ self.value / np.maximum(counted @ self.spoke, 1e-12), least, most)
-        width = np.full(2 * rows, self._step)
-        outside = inside
+        width = self._first_reach(counted, inside, reach)
+        outside, far = inside, np.zeros(2 * rows, dtype=bool)
+        too_near, too_far = np.full(2 * rows, -reach), np.zeros(2 * rows)
         for _ in range(_DOUBLINGS):
-            outside = np.where(side < 0, np.maximum(inside - width, limit), np.minimum(inside + width, limit))
-            far = excluded(outside) | (outside == limit)
+            outside = np.where(far, outside, np.clip(inside + side * width, least, most))
+            too_far = beyond(outside)
+            far = (too_far > 0) | (outside == limit)
             if far.all():
                 break
-            inside, width = np.where(far, inside, outside), np.where(far, width, 2 * width)
-        is_open = (outside == limit) & ~excluded(outside)
-        for _ in range(_HALVINGS):
-            middle = (inside + outside) / 2
-            far = excluded(middle)
-            inside, outside = np.where(far, inside, middle), np.where(far, middle, outside)
-        ends = np.where(is_open, side * np.inf, outside)
+            inside, too_near = np.where(far, inside, outside), np.where(far, too_near, too_far)
+            width = np.where(far, width, 2 * width)
+        ends = _crossing(beyond, inside, outside, too_near, too_far)
+        ends = np.where(too_far <= 0, side * np.inf, ends)
         return ends[:rows], ends[rows:]
+
+    def _first_reach(self, counted: Array, estimate: Array, reach: float) -> Array:
+        """About how far the ends are from the estimate, and at least a step."""
+        scores = self.value - estimate[:, np.newaxis] * self.spoke
+        centred = scores - scores.mean(axis=1, keepdims=True)
+        nothing = np.zeros(len(counted))
+        _, _, variance = self._cumulants(nothing, _Sampled(counted), centred, self._added(centred, nothing))
+        return np.maximum(reach * np.sqrt(np.maximum(variance, 0)), self._step)
 
     def _range(self) -> tuple[float, float]:
         """What a mean can be, but for a hair: at its ends only one law has it."""
@@ -210,6 +219,27 @@ class _Rounded:
             for gap, each in zip(gaps, answers, strict=True)
         )
         return log, first, second
+
+
+def _crossing(beyond: Callable[[Array], Array], low: Array, high: Array, below: Array, above: Array) -> Array:
+    """Where a function that is `below` 0 at the one end and `above` 0 at the other is 0: by the line between the ends,
+    the weight of an end that stays being halved (the Illinois rule)."""
+    found = high
+    kept = np.zeros(len(low))
+    for _ in range(_TURNS):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            part = np.nan_to_num(below / (below - above), nan=0.5)
+        found = low + np.clip(part, 0.02, 0.98) * (high - low)
+        value = beyond(found)
+        if ((np.abs(value) < _NEAR) | (above <= 0)).all():
+            break
+        is_low = value <= 0
+        below, above = np.where(is_low, value, below), np.where(is_low, above, value)
+        low, high = np.where(is_low, found, low), np.where(is_low, high, found)
+        above = np.where(is_low & (kept > 0), above / 2, above)
+        below = np.where(~is_low & (kept < 0), below / 2, below)
+        kept = np.where(is_low, 1.0, -1.0)
+    return found
 
 
 def rests_on_few(noise: float, beside: float, farthest: float, cohorts: Sequence[Cohort]) -> bool:
