@@ -11,11 +11,10 @@ import json
 from collections.abc import Iterator
 from datetime import date
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hubbub.protocol.blake2 import blake2b
-from hubbub.protocol.cadence import CADENCES, Cadence
+from hubbub.protocol.cadence import CADENCES
 from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise, SubsetChannel
 from hubbub.protocol.encoding import WrongValue, exact_number
 from hubbub.protocol.epsilon import log_above, surely_above
@@ -25,8 +24,11 @@ from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.names import METRIC, is_metric, is_retention
 from hubbub.protocol.segments import Segment, broken_segment
-from hubbub.protocol.shape import ONE_BIT, Accumulation, Shape
-from hubbub.protocol.value import Value
+from hubbub.protocol.shape import ONE_BIT, Shape
+from hubbub.protocol.value import Value, cached_property
+
+if TYPE_CHECKING:
+    from hubbub.protocol.vocabulary import Accumulation, Cadence
 
 _DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}
 SHORT_HASH_BYTES = 8
@@ -51,7 +53,7 @@ class Definition(Value, kw_only=True):
             yield f"every must be one of {', '.join(CADENCES)}, got {self.every!r}"
         yield from self._broken_accumulation()
         yield from broken_segment(self.segment)
-        if not _SMALLEST_SAMPLE <= self.sample <= 1:
+        if self.sample != 1 and not _SMALLEST_SAMPLE <= self.sample <= 1:
             yield f"sample must be at least {_SMALLEST_SAMPLE} and at most 1, got {say(self.sample)}"
         yield from self._broken_history()
         if isinstance(self.noise.permanent, KaryChannel) and self.shape.categories != self.noise.permanent.categories:

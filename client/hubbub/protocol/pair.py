@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hubbub.protocol.blake2 import blake2b
-from hubbub.protocol.cadence import Cadence
 from hubbub.protocol.channel import SubsetChannel
 from hubbub.protocol.fields import list_of, read_fields, text
 from hubbub.protocol.invalid import Invalid, brief, require
@@ -37,7 +35,10 @@ from hubbub.protocol.tally import (
     parsed,
     whole_numbers,
 )
-from hubbub.protocol.value import Value
+from hubbub.protocol.value import Value, cached_property
+
+if TYPE_CHECKING:
+    from hubbub.protocol.vocabulary import Cadence
 
 FORMAT = "hubbub.pair_tally"
 VERSION = 1
