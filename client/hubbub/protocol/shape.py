@@ -46,6 +46,9 @@ class Shape(Value, kw_only=True):
     natural_order: ClassVar[bool] = False
     """Whether its answers have an order of their own. Others are shown by how common they are."""
 
+    one_figure: ClassVar[bool] = False
+    """Whether one number says all of it, a share or an average, so that many fit into one picture."""
+
     open_list: ClassVar[bool] = False
     """Whether its answers are not declared, so that decoding needs candidates."""
 

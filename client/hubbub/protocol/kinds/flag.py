@@ -15,6 +15,7 @@ class Flag(Shape, kw_only=True):
 
     kind = "flag"
     accumulations = ("first", "last", "any")
+    one_figure = True
     absent: bool = False
 
     @cached_property

@@ -30,6 +30,7 @@ class Mean(NumberShape, kw_only=True):
     which nothing was recorded, or is "apart", a category of its own behind the points."""
 
     kind = "mean"
+    one_figure = True
     low: Fraction
     high: Fraction
     absent: Fraction | Apart
