@@ -20,7 +20,8 @@ def more(count: int, limit: int) -> int:
 TOY_TEST = """
 from toy.counting import more
 
-def test_one_is_added():
+def test_one_is_added(pytestconfig):
+    pytestconfig.cache.mkdir("as tests with a PostgreSQL server do")
     assert more(1, limit=9) == 2
 """
 SURVIVOR = "min(count + 1, limit) -> (count + 1)"

@@ -30,7 +30,7 @@ LIMIT, MARGIN = 4, 60
 NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv*", ".bench", ".mutants", ".proof", "build", "__pycache__", ".*_cache"
 )
-_SILENT = ("-q", "-x", "-rfE", "-p", "no:cacheprovider", "--no-header", "--tb=line")
+_SILENT = ("-q", "-x", "-rfE", "--no-header", "--tb=line")
 _NOTICED_BY = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py(?:::\w+)*)", re.MULTILINE)
 
 
