@@ -8,7 +8,7 @@ definition with the terms people agree to: why, who, until when, how much. Mendi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
@@ -33,6 +33,16 @@ if TYPE_CHECKING:
 _DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}
 SHORT_HASH_BYTES = 8
 _SMALLEST_SAMPLE = Fraction(1, 1_000_000)
+
+
+def canonical(form: Mapping[str, Any]) -> str:
+    """The one text for what has this form in JSON, which is hashed: sorted keys and no spaces."""
+    return json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def hash_of(text: str) -> str:
+    """BLAKE2b-128 in hex: what a definition, a pair and a registry are known by."""
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 class Definition(Value, kw_only=True):
@@ -106,8 +116,7 @@ class Definition(Value, kw_only=True):
 
     @cached_property
     def metric_hash(self) -> str:
-        canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return blake2b(canonical.encode(), digest_size=16).hexdigest()
+        return hash_of(canonical(self.to_json()))
 
     @cached_property
     def undivided(self) -> Self:

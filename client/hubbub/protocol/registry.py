@@ -6,7 +6,6 @@ today's date: an expired metric still loads, because old tallies must stay decod
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ from hubbub.protocol.crosses import broken_crosses, crosses_by_factor
 from hubbub.protocol.fields import list_of, number, read_fields, readers_of, text, unknown_key, whole_number
 from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.linking import at_most, num_groups, num_samples
-from hubbub.protocol.metric import Metric
+from hubbub.protocol.metric import Metric, canonical, hash_of
 from hubbub.protocol.metric_tables import built, read_metrics
 from hubbub.protocol.names import APP, host_of, is_app
 from hubbub.protocol.segments import Declared, all_segments, broken_declaration, num_segments
@@ -98,7 +97,7 @@ class Registry(Value, kw_only=True):
     def fingerprint(self) -> str:
         """BLAKE2b-128 of the canonical form, in hex: the same for all files that ask the same of people, whatever their
         comments; another if a question, a term, the order (in which budgets are set aside) or the recipient differs."""
-        return blake2b(self.canonical().encode(), digest_size=16).hexdigest()
+        return hash_of(self.canonical())
 
     def canonical(self) -> str:
         """All that people agree to, as one text: JSON with sorted keys and no spaces."""
@@ -112,7 +111,7 @@ class Registry(Value, kw_only=True):
             "metrics": [metric.terms_to_json() for metric in self],
             **({"together": self.pairs_by_name} if self.together else {}),
         }
-        return json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return canonical(form)
 
     def _broken_rules(self) -> Iterator[str]:
         yield from _broken_head(self.app, self.lifetime_epsilon)
