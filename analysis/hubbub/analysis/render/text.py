@@ -12,6 +12,7 @@ from hubbub.analysis.comparison import Comparison
 from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.render.terminal import PLAIN, Style
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Role, epoch_span
+from hubbub.protocol.invalid import plural
 from hubbub.protocol.segments import in_words
 
 SHOWN = 50
@@ -30,7 +31,7 @@ def table(decoding: Decoding, most: int = SHOWN, style: Style = PLAIN) -> str:
 
 
 def _title(decoding: Decoding) -> str:
-    reports = f"{decoding.num_reports:,} report{'s' * (decoding.num_reports != 1)}"
+    reports = plural(decoding.num_reports, "report", ",")
     epochs = f", {epoch_span(decoding.epochs)}" if decoding.epochs else ""
     unit = f", in {decoding.unit}" if decoding.unit else ""
     return f"{decoding.title} ({decoding.kind}{unit}){epochs}, {reports}"
@@ -277,6 +278,11 @@ def percent(share: float) -> str:
     digits = 1 if abs(share) >= 0.1 else 2 if abs(share) >= 0.001 else 4
     text = f"{100 * share:.{digits}f} %"
     return "0 %" if float(text[:-2]) == 0 else text
+
+
+def plain_percent(share: float) -> str:
+    """As few digits as say it, for axes and round numbers: `5 %`, `0.1 %`."""
+    return f"{100 * share:.10g} %"
 
 
 def number(value: float) -> str:
