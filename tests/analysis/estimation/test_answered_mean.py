@@ -20,6 +20,7 @@ from hubbub.protocol.kinds import Mean
 from hubbub.protocol.kinds.mean import MOST_POINTS, best_points, worst_variance
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import sample_tally
+from tests.analysis.mean_worlds import cohorts, same_as_decoded
 from tests.analysis.worlds import define
 from tests.chance import assert_binomial, power
 
@@ -136,12 +137,11 @@ def covered(epsilon: str, points: int, people: str, estimand: str, epochs: tuple
     metric = mean_of(epsilon, points)
     rng = np.random.default_rng([18, points, len(epochs), *people.encode(), *estimand.encode()])
     numbers, held = PEOPLE[people](rng), 0
-    for _ in range(populations):
-        sampled = numbers if estimand == "reporting" else numbers[rng.integers(0, INSTALLS, INSTALLS)]
-        found = answered.answered_mean(
-            pool(tally_of_numbers(metric, sampled, rng, epochs)).cohorts, points, estimand, 0.95
-        )
-        held += bool(found.low <= np.nanmean(numbers) <= found.high)
+    truth = float(np.nanmean(numbers))
+    for cohort, tally in cohorts(metric, numbers, estimand, populations, rng, len(epochs)):
+        found = answered.answered_mean([cohort], points, estimand, 0.95)
+        held += bool(found.low <= truth <= found.high)
+        same_as_decoded(found.low, found.high, tally, estimand)
     return held
 
 

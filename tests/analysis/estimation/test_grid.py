@@ -17,6 +17,7 @@ from hubbub.protocol.channel import KaryChannel
 from hubbub.protocol.kinds import Mean
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import sample_tally
+from tests.analysis.mean_worlds import cohorts, same_as_decoded
 from tests.analysis.worlds import define
 from tests.chance import assert_binomial, power
 
@@ -114,14 +115,10 @@ def covered(epsilon: str, points: int, people: str, estimand: str, epochs: tuple
     rng = np.random.default_rng([18, points, len(epochs), *people.encode(), *estimand.encode()])
     numbers = PEOPLE[people](rng)
     held = 0
-    for number in range(populations):
-        sampled = numbers if estimand == "reporting" else numbers[rng.integers(0, INSTALLS, INSTALLS)]
-        tally = tally_of_numbers(metric, sampled, rng, epochs)
-        found = grid_mean(pool(tally).cohorts, points, estimand, 0.95)
+    for cohort, tally in cohorts(metric, numbers, estimand, populations, rng, len(epochs)):
+        found = grid_mean([cohort], points, estimand, 0.95)
         held += bool(found.low <= numbers.mean() <= found.high)
-        if number % 1_000 == 0:  # what `decode` says is this
-            said = decode(tally, options=Options(estimand=estimand))
-            assert (said.low[0], said.high[0]) == pytest.approx((max(found.low, 0), min(found.high, 1)))
+        same_as_decoded(found.low, found.high, tally, estimand)
     return held
 
 

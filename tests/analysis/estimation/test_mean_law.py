@@ -18,7 +18,8 @@ from hubbub.analysis.estimation.mean_candidates import common_spacing, divided, 
 from hubbub.analysis.estimation.mean_law import MeanLaw, _Rounded, _Sampled
 from hubbub.analysis.options import ESTIMANDS
 from hubbub.protocol.kinds import Mean
-from hubbub.simulations.exact_tallies import carry, sample_tally
+from hubbub.simulations.exact_tallies import sample_tally
+from tests.analysis.mean_worlds import drawn
 from tests.analysis.worlds import define
 from tests.chance import assert_binomial, power
 
@@ -220,16 +221,7 @@ def test_the_truth_of_installs_that_hold_several_numbers_is_held() -> None:
 
 def covered(law: MeanLaw, metric, numbers: np.ndarray, truth: float, rng: np.random.Generator, epochs: int = 1) -> int:
     """Of so many populations, a row each in which NaN is silence, how many intervals hold the truth."""
-    points, width = metric.shape.points, metric.shape.num_masks
-    rounded = np.floor(np.nan_to_num(numbers) * (points - 1) + rng.random(numbers.shape))
-    rounded = np.where(np.isnan(numbers), points, rounded)
-    sent = np.stack([(rounded == point).sum(axis=1) for point in range(width)], axis=1)
-    total = np.int64(numbers.shape[1])
-    if epochs == 1:
-        counts = carry(metric.noise.composed, total, sent, rng)
-    else:
-        memo = carry(metric.noise.permanent, total, sent, rng)
-        counts = sum(carry(metric.noise.instantaneous, total, memo, rng) for _ in range(epochs))
+    counts = drawn(metric, numbers, rng, epochs).sum(axis=1)
     tables, where = np.unique(counts, axis=0, return_inverse=True)
     low, high = law.interval(shares_of(law, tables), 0.95)
     held = (low - 1e-6 <= truth) & (truth <= high + 1e-6)

@@ -117,6 +117,24 @@ def noise_of_mean(known: Sequence[Cohort], weight: Array, scores: Array, square:
     return float(sum(w**2 * _noise(cohort, scores, square) for w, cohort in zip(weight, known, strict=True)))
 
 
+def per_square(cohort: Cohort) -> tuple[float, float]:
+    """The variance by both stages is a sum S of squared scores times the first, and E[score^2] times the second."""
+    noise = cohort.noise
+    kept, shown = noise.a1 - noise.a0, noise.q - noise.p
+    again = (shown - shown**2) / (noise.gain**2 * cohort.reports)  # of E[score^2] in the memo, a0 S + kept E[score^2]
+    all_points = cohort.sampling * noise.a0 / kept**2 + noise.p / (noise.gain**2 * cohort.reports) + again * noise.a0
+    return all_points, cohort.sampling * (1 / kept - 1) + again * kept
+
+
+def noise_on_counts(cohort: Cohort, scores: Array) -> float:
+    """The variance that noise on counts adds, if they were published."""
+    if not cohort.count_variance:
+        return 0.0
+    observed = float(cohort.ones @ scores) / cohort.reports
+    squares = float((scores**2).sum()) + observed**2
+    return cohort.count_variance * squares / (cohort.reports * cohort.noise.gain) ** 2
+
+
 def rounding_of(share: Array, points: int) -> float:
     """The most that rounding to the first so many categories can have added, in units of a squared step."""
     rounded = float(np.clip(1 - share[points:].sum(), 0, 1))
@@ -125,14 +143,8 @@ def rounding_of(share: Array, points: int) -> float:
 
 def _noise(cohort: Cohort, v: Array, square: float) -> float:
     """The variance of the mean that both stages make, and noise on the counts, if they were published."""
-    noise, total = cohort.noise, float((v**2).sum())
-    kept, shown = noise.a1 - noise.a0, noise.q - noise.p
-    memo = noise.a0 * total + kept * square  # E[v^2] of the point in the memo
-    permanent = memo / kept**2 - square
-    instantaneous = (noise.p * total + (shown - shown**2) * memo) / noise.gain**2
-    observed = float(cohort.ones @ v) / cohort.reports
-    counts = cohort.count_variance * (total + observed**2) / (cohort.reports * noise.gain) ** 2
-    return permanent * cohort.sampling + instantaneous / cohort.reports + counts
+    all_points, own = per_square(cohort)
+    return all_points * float((v**2).sum()) + own * square + noise_on_counts(cohort, v)
 
 
 def most_rounding(share: Array) -> float:

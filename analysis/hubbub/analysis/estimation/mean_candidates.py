@@ -70,10 +70,29 @@ def divided(met: Array, turns: int) -> tuple[Array, Array]:
     such that the points are met so often and rounding adds most.
 
     Numbers between two points that were rounded down in l of all cases and up in u add at most l u / (l + u) squared
-    steps, where all are the same number. A point in the middle gets what was rounded up to it and what was rounded
-    down: divided as the two other ends of its gaps have it, which is best for given ends. Every second point depends on
-    the others only, and is moved at once. Each of so many turns adds to the sum; ten come within a few per cent.
+    steps, where all are the same number. By the derivatives the sum over gaps is largest where u / l is one number in
+    every second gap and its inverse in the others; then it is the share at even points over that at odd ones, as long
+    as no part comes out below 0. Elsewhere see `_searched`.
     """
+    even, odd = met[:, ::2].sum(axis=1), met[:, 1::2].sum(axis=1)
+    ratio = np.divide(odd, even, out=np.ones_like(odd), where=even > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        down, up = np.empty_like(met[:, 1:]), np.empty_like(met[:, 1:])
+        left = met[:, 0]
+        for gap in range(met.shape[1] - 1):
+            down[:, gap] = left
+            up[:, gap] = left * ratio if gap % 2 == 0 else left / ratio
+            left = met[:, gap + 1] - up[:, gap]
+        whole = (np.minimum(down, up) >= 0).all(axis=1) & (np.abs(left) < 1e-9)
+    if not whole.all():
+        down[~whole], up[~whole] = _searched(met[~whole], turns)
+    return down, up
+
+
+def _searched(met: Array, turns: int) -> tuple[Array, Array]:
+    """The same, point by point: what one in the middle has is divided as the two other ends of its gaps have it, which
+    is best for given ends. Every second point depends on the others only, and is moved at once. Each turn adds to the
+    sum; ten come within a few per cent."""
     down, up = met[:, :-1].copy(), met[:, 1:].copy()
     down[:, 1:], up[:, :-1] = met[:, 1:-1] / 2, met[:, 1:-1] / 2
     inner = met.shape[1] - 2
