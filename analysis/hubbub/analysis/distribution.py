@@ -5,7 +5,7 @@ What a reader asks is a linear form in the leaves of the tree, or a ratio of two
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -238,19 +238,21 @@ class Distribution:
             for r in (0.0, 0.5, 1.0)
         ]
         of_total = self.levels.spread(queries[:1], guess, self.finite).variance_of_total
-        own, with_total = ([getattr(each, name) for each in found] for name in ("variance", "covariance_with_total"))
+        own, with_total = (
+            _through(*(getattr(each, name) for each in found)) for name in ("variance", "covariance_with_total")
+        )
 
         def variance(ratio: Array) -> Array:
             r = np.clip(ratio, 0, 1)
-            return _through(own, r) - 2 * ratio * _through(with_total, r) + ratio**2 * of_total
+            return own(r) - 2 * ratio * with_total(r) + ratio**2 * of_total
 
         return score_ratios(share, self.total, variance, of_total, self.confidence)
 
 
-def _through(values: Sequence[Array], at: Array) -> Array:
+def _through(none: Array, half: Array, whole: Array) -> Callable[[Array], Array]:
     """The parabola with these values at 0, 1/2 and 1."""
-    none, half, whole = values
-    return np.asarray(none + at * (4 * half - 3 * none - whole) + 2 * at**2 * (none + whole - 2 * half))
+    slope, bend = 4 * half - 3 * none - whole, none + whole - 2 * half
+    return lambda at: np.asarray(none + at * slope + 2 * at**2 * bend)
 
 
 def _inverse(rising: Array, edges: Array, q: float) -> float:
