@@ -7,23 +7,48 @@ tilt nor share changes is worked out once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
 from hubbub.analysis.arrays import Array, Index, Mask
 
-if TYPE_CHECKING:
-    from hubbub.analysis.estimation.law import Law
-
 Curve = tuple[Array, Array, Array]
 """The logarithm of a moment generating function at a tilt, and its first two derivatives there."""
 
 
-class Curves:
-    """Of each row of a law: the sum of all its moves."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moves:
+    """What the estimates of some rows are sums of.
 
-    def __init__(self, law: Law) -> None:
+    Rows rest on crowds of installs, crowds on bits, and bits on cells: one for each definition that asks. Arrays are of
+    one of these four. `inside` and `outside` are the probabilities that an install inside or outside the row sets the
+    bit (or one of several bits that act alike); `move` is how far a one moves the estimate.
+    """
+
+    offset: Array  # of each row: what is taken off the moves' sum to make the estimate
+    step: Array  # how far one install can move the estimate
+    fixed: Array  # the part of the variance of sampling insiders that is not there
+    added: Array  # the variance by noise on counts where no install, half of them and all are inside
+    row: Index  # of each crowd
+    installs: Array
+    crowd: Index  # of each bit
+    inside: Array
+    outside: Array
+    bit: Index  # of each cell
+    alike: Array  # how many cells are like this one
+    a1: Array
+    a0: Array
+    q: Array
+    p: Array
+    asked: Array  # how many reports an install sends
+    move: Array
+
+
+class Curves:
+    """Of each row: the sum of all its moves."""
+
+    def __init__(self, law: Moves) -> None:
         self._law = law
         self._rows, self._crowds, self._bits = len(law.step), len(law.row), len(law.crowd)
         self._row_of_cell = law.row[law.crowd][law.bit]

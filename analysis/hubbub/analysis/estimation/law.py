@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from hubbub.analysis.arrays import Array, Index, Mask
-from hubbub.analysis.estimation.curves import Curve, Curves, sums
+from hubbub.analysis.estimation.curves import Curve, Curves, Moves, sums
 from hubbub.analysis.estimation.intervals import Variance, critical, score_interval
 
 _FARTHEST = 40.0  # exponential tilts, times the step: beyond, a law is at the end of what it can reach
@@ -29,31 +29,8 @@ _NUMBERED = {"row": "step", "crowd": "row", "bit": "crowd"}  # which arrays thes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Law:
-    """The laws of some rows' estimates as functions of the true share f of installs that are inside the row.
-
-    Rows rest on crowds of installs, crowds on bits, and bits on cells: one for each definition that asks. Arrays are of
-    one of these four. `inside` and `outside` are the probabilities that an install inside or outside the row sets the
-    bit (or one of several bits that act alike); `move` is how far a one moves the estimate.
-    """
-
-    offset: Array  # of each row: what is taken off the moves' sum to make the estimate
-    step: Array  # how far one install can move the estimate
-    fixed: Array  # the part of the variance of sampling insiders that is not there
-    added: Array  # the variance by noise on counts where no install, half of them and all are inside
-    row: Index  # of each crowd
-    installs: Array
-    crowd: Index  # of each bit
-    inside: Array
-    outside: Array
-    bit: Index  # of each cell
-    alike: Array  # how many cells are like this one
-    a1: Array
-    a0: Array
-    q: Array
-    p: Array
-    asked: Array  # how many reports an install sends
-    move: Array
+class Law(Moves):
+    """The laws of some rows' estimates as functions of the true share f of installs that are inside the row."""
 
     def of_finite(self, finite: float) -> Law:
         """The same with so much of the variance of sampling everyone taken off each row's."""
