@@ -139,6 +139,15 @@ def test_shares_need_not_sum_to_one_and_silence_is_no_row() -> None:
     assert "one that recorded nothing counts as using none of them" in found.notes[0]
 
 
+def test_the_best_guess_of_a_long_list_is_learnt_from_it() -> None:
+    """40 items, each used by one install in a hundred and all noise: far nearer together than estimates are."""
+    items = tuple(f"item {i}" for i in range(40))
+    uses = np.random.default_rng(3).random((20_000, 40)) < 0.01
+    found = decode(tally_of_people(define(Set(items=items, items_per_report=1)), uses, np.random.default_rng(4)))
+    errors = [float(((guess - 0.01) ** 2).sum()) for guess in (found.best_guess, np.clip(found.estimate, 0, 1))]
+    assert errors[0] < 0.3 * errors[1]
+
+
 def test_a_change_of_one_item_is_seen_and_of_no_other() -> None:
     metric = define(Set(items=ITEMS, items_per_report=1), "4", "8")
     rng = np.random.default_rng(3)
