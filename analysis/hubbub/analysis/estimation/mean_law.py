@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hubbub.analysis.arrays import Array
+from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.estimation.cells import Cohort
 from hubbub.analysis.estimation.crowds import crowds
 from hubbub.analysis.estimation.guesses import nearest_shares
@@ -242,12 +242,12 @@ def _crossing(beyond: Callable[[Array], Array], low: Array, high: Array, below: 
     return found
 
 
-def rests_on_few(noise: float, beside: float, farthest: float, cohorts: Sequence[Cohort]) -> bool:
+def rests_on_few(noise: Array, beside: Array, farthest: float, cohorts: Sequence[Cohort]) -> Mask:
     """Whether an estimate with these two parts of its variance is far from normal. Noise moves it by up to the whole
     range; what comes beside it, sampling or rounding, by up to `farthest`: the sum of their fourth cumulants, over the
     squared variance, is at most the sum of variance times squared move."""
     one = max(cohort.sampling / cohort.noise.gain for cohort in cohorts)
-    return (noise + beside) ** 2 < FEW * one**2 * (noise + farthest**2 * beside)
+    return np.asarray((noise + beside) ** 2 < FEW * one**2 * (noise + farthest**2 * beside))
 
 
 def _named_or_other(truth: float, other: float, curve: Curve) -> Curve:
