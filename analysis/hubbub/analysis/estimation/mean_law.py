@@ -224,14 +224,15 @@ class _Rounded:
 def _crossing(beyond: Callable[[Array], Array], low: Array, high: Array, below: Array, above: Array) -> Array:
     """Where a function that is `below` 0 at the one end and `above` 0 at the other is 0: by the line between the ends,
     the weight of an end that stays being halved (the Illinois rule)."""
-    found = high
+    found, done = high, above <= 0
     kept = np.zeros(len(low))
     for _ in range(_TURNS):
         with np.errstate(invalid="ignore", divide="ignore"):
             part = np.nan_to_num(below / (below - above), nan=0.5)
-        found = low + np.clip(part, 0.02, 0.98) * (high - low)
+        found = np.where(done, found, low + np.clip(part, 0.02, 0.98) * (high - low))
         value = beyond(found)
-        if ((np.abs(value) < _NEAR) | (above <= 0)).all():
+        done = done | (np.abs(value) < _NEAR)  # and stays: what a row comes to does not depend on the others
+        if done.all():
             break
         is_low = value <= 0
         below, above = np.where(is_low, value, below), np.where(is_low, above, value)
