@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from hubbub.command.table import SUBCOMMANDS, Subcommand
+from hubbub.command.table import GROUPS, SUBCOMMANDS, Subcommand
 
 MISSING_EXTRA = 3
 WRONG = 2
@@ -72,7 +72,10 @@ def _call(name: str, command: Subcommand, arguments: list[str]) -> int:
 
 def _overview() -> str:
     width = max(map(len, SUBCOMMANDS))
-    lines = "\n".join(f"  {name:<{width}}  {command.help}" for name, command in SUBCOMMANDS.items())
+    lines = "\n\n".join(
+        "\n".join([f"{group}:", *(f"  {name:<{width}}  {command.help}" for name, command in commands.items())])
+        for group, commands in GROUPS.items()
+    )
     return (
         "usage: hubbub COMMAND ...\n\n"
         "Telemetry under local differential privacy. One voice is noise; the crowd is signal.\n\n"

@@ -257,7 +257,8 @@ def _fetch(
     except urllib.error.HTTPError as error:
         raise Invalid([f"{url}: {error.code} {_detail(error.read())}"]) from None
     except urllib.error.URLError as error:
-        raise Invalid([f"{url}: {error.reason}"]) from None
+        reason = error.reason.strerror if isinstance(error.reason, OSError) else None
+        raise Invalid([f"{url}: {reason or error.reason}"]) from None
     except Invalid as error:
         raise Invalid(f"{url}: {problem}" for problem in error.problems) from None
 
