@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from hubbub.command.table import GROUPS, SUBCOMMANDS, Subcommand
 
@@ -57,9 +58,16 @@ def _run(name: str, command: Subcommand, arguments: list[str]) -> int:
         return MISSING_EXTRA
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line: the usage of a command with many options would push it off the screen."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG, f"{self.prog}: {message}; `{self.prog} --help` lists all\n")
+
+
 def _call(name: str, command: Subcommand, arguments: list[str]) -> int:
     module = importlib.import_module(command.module)
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"hubbub {name}",
         description=command.help[0].upper() + command.help[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
