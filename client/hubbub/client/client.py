@@ -16,26 +16,15 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hubbub.client import control, timers, tls
 from hubbub.client.build_facts import this_build
-from hubbub.client.chance import Chance
-from hubbub.client.consent import (
-    ASK,
-    Decision,
-    Mode,
-    Reason,
-    is_test_run,
-    most_restrictive,
-    sent_for_a_test,
-    wrong_endpoint,
-)
+from hubbub.client.consent import ASK, Decision, is_test_run, most_restrictive, sent_for_a_test, wrong_endpoint
 from hubbub.client.control import Pending, Status
 from hubbub.client.examples import Examples
-from hubbub.client.facts import Lost
 from hubbub.client.recorder import Withdrawn, is_expired
-from hubbub.client.respond import Draws, Random, RandomDraws
+from hubbub.client.respond import RandomDraws
 from hubbub.client.state import Busy, Unusable, placed
 from hubbub.client.sweep import Sweep
 from hubbub.client.timer import Timer
@@ -44,6 +33,9 @@ from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import WrongValue
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
+
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Chance, Draws, Lost, Mode, Random, Reason
 
 EXIT_PATIENCE = 2.0
 """Seconds that leaving may wait for what is being sent."""

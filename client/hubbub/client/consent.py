@@ -8,37 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Literal, get_args
+from typing import TYPE_CHECKING
 
-from hubbub.client.facts import Answer, Facts
+from hubbub.client.facts import Facts
 from hubbub.client.upload import is_this_machine
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.value import Value
 
-Mode = Literal["off", "local", "on"]
-MODES: tuple[Mode, ...] = get_args(Mode)
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Mode, Reason, Said
+
+MODES: tuple[Mode, ...] = ("off", "local", "on")
 """From the most restrictive to the least."""
 
 _BY_NAME: Mapping[str, Mode] = {mode: mode for mode in MODES}
-
-
-Reason = Literal[
-    "agreed",
-    "declined",
-    "not_asked",
-    "asks_more",
-    "do_not_track",
-    "environment",
-    "test_run",
-    "no_endpoint",
-    "wrong_endpoint",
-    "no_place",
-    "busy",
-    "unusable",
-]
-"""Why the mode is what it is, as a word that programs may rely on: what the person said, or did not say yet; that the
-app asks more now; a wish in the environment; a test run; where messages would go; or that no state can be kept."""
 
 ASK: tuple[Reason, ...] = ("not_asked", "asks_more")
 """The reasons for which a person is to be asked."""
@@ -60,7 +44,7 @@ def most_restrictive(rules: Iterable[Decision]) -> Decision:
     return min(rules, key=lambda decision: MODES.index(decision.mode))
 
 
-def decisions(environ: Mapping[str, str], answer: Answer | None, test_run: bool = False) -> Iterator[Decision]:
+def decisions(environ: Mapping[str, str], answer: Said | None, test_run: bool = False) -> Iterator[Decision]:
     """What every rule says by itself. `answer` is what the person said; None: nobody has been asked yet."""
     match answer:
         case "yes":

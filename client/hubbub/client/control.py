@@ -24,9 +24,9 @@ from hubbub.client.budget import (
     samples_shown,
     spent_micro,
 )
-from hubbub.client.consent import Decision, Mode, decisions, lapsed, most_restrictive
+from hubbub.client.consent import Decision, decisions, lapsed, most_restrictive
 from hubbub.client.epochs import discard_unsent
-from hubbub.client.facts import CountName, Facts, put, read_counts, read_facts
+from hubbub.client.facts import Facts, put, read_counts, read_facts
 from hubbub.client.recorder import in_the_making
 from hubbub.client.state import INSISTENCE, Busy, State, Unusable
 from hubbub.protocol.cadence import DAY, epoch_text
@@ -35,6 +35,9 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.linking import num_groups, num_samples
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.value import Value
+
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import CountName, Mode
 
 
 class Status(Value):

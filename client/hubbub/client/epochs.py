@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hubbub.client import outbox
 from hubbub.client.budget import note_asked
-from hubbub.client.chance import Chance
 from hubbub.client.facts import put, read_facts
 from hubbub.client.histories import drawn_flags
 from hubbub.client.recorder import Desk
@@ -23,10 +22,8 @@ from hubbub.protocol.metric import Metric
 from hubbub.protocol.segments import Segment, segment_of
 
 if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Chance, Delay
     from hubbub.protocol.report import Report
-
-Delay = Callable[[str, int, float], float]
-"""From a cadence, an epoch and the length of the sending window in seconds to the delay within it."""
 
 
 def open_current(desk: Desk, now: float, segment: Segment) -> None:

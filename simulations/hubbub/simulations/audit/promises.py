@@ -11,7 +11,7 @@ from math import log2
 
 from hubbub.client import Client
 from hubbub.client.identity import Identity
-from hubbub.client.respond import Random
+from hubbub.client.vocabulary import Random
 from hubbub.protocol.linking import num_groups
 from hubbub.protocol.registry import Registry
 

@@ -19,7 +19,8 @@ from scipy import stats
 
 from hubbub.analysis.progress import NamedProgress
 from hubbub.analysis.render.text import text_table
-from hubbub.client.respond import Random, respond
+from hubbub.client.respond import respond
+from hubbub.client.vocabulary import Random
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.audit.any_callable import CallableAudit, Mechanism
