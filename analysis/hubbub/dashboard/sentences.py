@@ -209,7 +209,7 @@ def value_label(decoding: Decoding, i: int) -> str:
         return value if name == value else _QUANTILES.get(name, f"{100 * float(name):g} % under")
     if decoding.natural_order and (match := _BUCKET.fullmatch(value)):
         return f"{match[1]} to {match[2]}{f' {decoding.unit}' if decoding.unit else ''}"
-    return f"“{value}”" if value in ("absent", "other") else value
+    return f"“{value}”" if value in ("", "absent", "other") else value
 
 
 def several(count: int, what: str) -> str:

@@ -82,7 +82,7 @@ class Status(Value):
     set_aside: tuple[str, ...] = ()
     """Files that were found corrupt and are no longer used."""
     fingerprint: str = ""
-    """Of the registry that was agreed to (`Registry.fingerprint`); empty: none was. `hubbub verify` compares it."""
+    """Of what was agreed to (`Registry.fingerprint`), as it was then; empty: nothing. `hubbub verify` compares it."""
     test: str = ""
     """Why what is sent is a test and no real telemetry, such as a clock of the app's own or an address on this machine;
     empty if it is real. Only a client knows."""
@@ -151,12 +151,16 @@ def rules_for(
 
 def say_yes(state: State, registry: Registry, now: float) -> None:
     """Agree to this registry. Reporting starts with the next epoch; agreeing again changes nothing."""
+    from hubbub.protocol.agreement import agreement  # here, because it is said once in a life
+
     with state.transaction(patience=INSISTENCE) as db:
         facts = read_facts(db)
         if facts.answer == "yes" and lapsed(facts, registry) is None:
             return
         put(db, "answer", "yes")
         put(db, "agreed", registry.source)
+        put(db, "agreed_to", json.dumps(agreement(registry), ensure_ascii=False, separators=(",", ":")))
+        put(db, "fingerprint", registry.fingerprint)
         put(db, "answered_at", now // DAY * DAY)
 
 
@@ -267,7 +271,7 @@ def _with_numbers(status: Status, db: sqlite3.Connection, asked: Registry | None
         batches_waiting=messages,
         reports_waiting=reports,
         next_send=outbox.next_due(db),
-        fingerprint=agreed.fingerprint if agreed else "",
+        fingerprint=facts.fingerprint,
         failures=facts.failures,
     )
 

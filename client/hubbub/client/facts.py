@@ -28,10 +28,14 @@ class Facts:
         """None: nobody has been asked yet."""
         self.agreed: str = stored.get("agreed", "")
         """The metrics.toml that the person agreed to, as it was."""
+        self.agreed_to: str = stored.get("agreed_to", "")
+        """What it asked, by the release of hubbub that read it then (`protocol.agreement`, as JSON)."""
+        self.fingerprint: str = stored.get("fingerprint", "")
+        """Of the same (`Registry.fingerprint`)."""
         self.answered_at: float = stored.get("answered_at", 0.0)
         """The day on which the person last said yes: its beginning, in Unix seconds."""
-        self.reserved_for: bytes | None = stored.get("reserved_for")
-        """The `Registry.mark` for which slots were last set aside."""
+        self.reserved_for: str = stored.get("reserved_for", "")
+        """The fingerprint of the registry for which slots were last set aside."""
         self.lifetime: int | None = stored.get("lifetime")
         """The smallest lifetime budget ever seen, in millionths of epsilon."""
         self.carried: int = stored.get("carried", 0)

@@ -181,7 +181,7 @@ class Desk:
         """None where nothing may be made: without a yes that holds, or before the first look has set the budget aside
         and drawn an identity."""
         who = known_identity(facts)
-        if who is None or facts.reserved_for != registry.mark or not _agreed(facts, registry):
+        if who is None or facts.reserved_for != registry.fingerprint or not _agreed(facts, registry):
             return None
         return cls(db, facts, registry, draws, who)
 
@@ -190,7 +190,7 @@ class Desk:
         facts = read_facts(db)
         if not _agreed(facts, registry):
             raise Withdrawn
-        if facts.reserved_for != registry.mark:
+        if facts.reserved_for != registry.fingerprint:
             reserve(db, facts, registry)
         return cls(db, facts, registry, draws, ensure_identity(db, facts, random))
 

@@ -41,6 +41,8 @@ FactName = Literal[
     "number",
     "answer",
     "agreed",
+    "agreed_to",
+    "fingerprint",
     "answered_at",
     "reserved_for",
     "lifetime",

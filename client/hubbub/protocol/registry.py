@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol import epsilon as eps
-from hubbub.protocol.blake2 import blake2b
 from hubbub.protocol.cadence import CADENCES
 from hubbub.protocol.crosses import broken_crosses, crosses_by_factor
 from hubbub.protocol.fields import list_of, number, read_fields, readers_of, text, unknown_key, whole_number
@@ -65,7 +64,7 @@ class Recipient(Value, kw_only=True):
 
 class Registry(Value, kw_only=True):
     """All that an app may ask of an install, and the most it may ever spend. `source` is the TOML it came from,
-    `mark` tells it from another in few bytes."""
+    `fingerprint` tells what it asks from what another asks."""
 
     app: str  # the name under which an install keeps its state
     recipient: Recipient  # who receives the messages, and where
@@ -90,13 +89,10 @@ class Registry(Value, kw_only=True):
         super().__init__(**{name: MappingProxyType(dict(part)) for name, part in parts.items()}, **head)
 
     @cached_property
-    def mark(self) -> bytes:
-        return blake2b(self.source.encode(), digest_size=16).digest()
-
-    @cached_property
     def fingerprint(self) -> str:
         """BLAKE2b-128 of the canonical form, in hex: the same for all files that ask the same of people, whatever their
-        comments; another if a question, a term, the order (in which budgets are set aside) or the recipient differs."""
+        comments; another if a question, a term, the order (in which budgets are set aside) or the recipient differs, or
+        if another release of hubbub makes other noise of the same file."""
         return hash_of(self.canonical())
 
     def canonical(self) -> str:

@@ -84,6 +84,11 @@ class Counter:
         intake = Intake(Catalog(self.registry), self.store.now, self.store.sealed, lambda: self.store.day)
         return intake.read(message, MEDIA_TYPE, True)
 
+    def adopt(self, toml: str) -> None:
+        """As a reload does."""
+        self.registry = Registry.parse(toml)
+        self.store.adopt(Catalog(self.registry))
+
     def keep(self) -> list[str]:
         """Let time pass; what the operator is told."""
         self.store._keep()
