@@ -48,5 +48,5 @@ def asked_modules(arguments: list[str]) -> list[str]:
 def _import(name: str) -> None:
     try:
         importlib.import_module(name)
-    except BaseException:  # also a module that is skipped: pytest will import it again, and say so
+    except BaseException:  # noqa: BLE001 - also a module that is skipped: pytest imports it again, and says so
         sys.modules.pop(name, None)
