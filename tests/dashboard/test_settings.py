@@ -97,6 +97,9 @@ def test_mistakes_end_it_in_one_sentence(tmp_path) -> None:
         2,
         f"hubbub dashboard: {tmp_path / 'empty'}: must hold a token and nothing else\n",
     )
+    done = run("--from", tmp_path / "mistyped.json", "--port", "0")
+    told = f"--from must name a collector's address or tally files that are there, got {tmp_path / 'mistyped.json'}"
+    assert (done.returncode, done.stderr) == (2, f"hubbub dashboard: {told}\n")
 
 
 def test_the_token_cannot_be_given_on_the_command_line() -> None:

@@ -9,6 +9,7 @@ import signal
 import sys
 import webbrowser
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from hubbub.analysis.commands.decode import add_candidates
 from hubbub.dashboard.app import make_app
 from hubbub.dashboard.candidates import CandidateList
 from hubbub.dashboard.settings import Settings
-from hubbub.protocol.invalid import Invalid, not_listening
+from hubbub.protocol.invalid import Invalid, not_listening, require
 
 
 def add_dashboard(parser: ArgumentParser) -> None:
@@ -68,8 +69,16 @@ def run_dashboard(arguments: Namespace) -> int:
         origin=arguments.origin,
         every=arguments.every,
     )
+    require(_missing(settings))
     asyncio.run(_serve(settings, browser=not arguments.no_browser and sys.stdout.isatty()))
     return 0
+
+
+def _missing(settings: Settings) -> Iterator[str]:
+    """A file that is mistyped is told at once; one that goes away later is waited for."""
+    for path in settings.source if settings.url is None else ():
+        if not Path(path).exists():
+            yield f"--from must name a collector's address or tally files that are there, got {path}"
 
 
 def _token(arguments: Namespace) -> str | None:
