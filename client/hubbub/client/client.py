@@ -16,28 +16,18 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hubbub.client import control, timers, tls
 from hubbub.client.build_facts import this_build
-from hubbub.client.chance import Chance
-from hubbub.client.consent import (
-    ASK,
-    Decision,
-    Mode,
-    Reason,
-    is_test_run,
-    most_restrictive,
-    sent_for_a_test,
-    wrong_endpoint,
-)
+from hubbub.client.consent import ASK, Decision, is_test_run, most_restrictive, sent_for_a_test, wrong_endpoint
 from hubbub.client.control import Pending, Status
 from hubbub.client.examples import Examples
-from hubbub.client.facts import Lost
 from hubbub.client.recorder import Withdrawn, is_expired
-from hubbub.client.respond import Draws, Random, RandomDraws
+from hubbub.client.respond import RandomDraws
 from hubbub.client.state import Busy, State, Unusable
 from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, state_directory
+from hubbub.client.sweep import Sweep
 from hubbub.client.timer import Timer
 from hubbub.client.upload import Transport, checked_endpoint, post
 from hubbub.protocol.cadence import epoch_of
@@ -45,6 +35,9 @@ from hubbub.protocol.encoding import WrongValue
 from hubbub.protocol.fields import unknown_key
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
+
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Chance, Draws, Lost, Mode, Random, Reason
 
 EXIT_PATIENCE = 2.0
 """Seconds that leaving may wait for what is being sent."""
@@ -113,7 +106,9 @@ class Client:
         self._examples = Examples(self.registry)
         self._joined = False
         self._rules: tuple[Decision, ...] = ()
-        for complaint in (*build.undeclared, *(_doubts(self.registry) if strict else ())):
+        if strict:
+            from hubbub.protocol.lint import forgotten_silence  # here, because an app that people use is not strict
+        for complaint in (*build.undeclared, *(forgotten_silence(self.registry) if strict else ())):
             self._say_once(complaint)
         where = (os.path.abspath(state.directory), self.registry.source, self.endpoint, self._segment)
         how = (post, clock, send_delay, random, draws, timing)
@@ -133,6 +128,7 @@ class Client:
             ),
         )
         self._state, self._recorder = self._timer.state, self._timer.recorder
+        self._sweep = Sweep(self._state, clock)
         self._decide()
         self._begin()
         _clients.add(self)
@@ -230,6 +226,7 @@ class Client:
         if self._undecided:
             self._decide()
         if self.mode != "on":
+            self._sweep()
             self._timer.finish(deadline)
             return True
         with self._never_raising():
@@ -310,7 +307,9 @@ class Client:
                     f"record({metric.name!r}): only the first value of an epoch counts, and this is another one; the "
                     f"registry's key accumulate ({others}) would use it"
                 )
-        elif is_expired(metric, epoch_of(metric.every, now)):
+            return
+        self._sweep()
+        if is_expired(metric, epoch_of(metric.every, now)):
             self._recorder.unsaved["expired"] += 1
         else:
             self._examples.record(metric, value)
@@ -321,6 +320,7 @@ class Client:
             with self._never_raising():
                 self._timer.begin() if self._background else self._timer.look()
         if self.mode != "on" and not self._undecided:
+            self._sweep()
             self._leave_timer()
         elif self._background:
             if not self._joined:
@@ -427,13 +427,6 @@ def _close_all() -> None:
     tls.in_use.end()  # whoever still sends, also for a client that was closed
 
 
-def _doubts(registry: Registry) -> Iterator[str]:
-    """What a programmer may not have meant, for a client that tells its app's mistakes."""
-    from hubbub.protocol.lint import slots_of_silence
-
-    return (f"[metrics.{metric.name}] {doubt}" for metric in registry for doubt in slots_of_silence(metric))
-
-
 def _place(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None) -> tuple[State, str]:
     """The state, and why it would not last there, if so."""
     try:
@@ -441,7 +434,7 @@ def _place(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] |
     except OSError as error:
         return State(os.path.join(os.devnull, app)), str(error)
     if not is_explicit(environ, given) and in_container(environ):
-        return state, WOULD_NOT_LAST
+        return State(state.directory, elsewhere=True), WOULD_NOT_LAST
     return state, ""
 
 

@@ -30,9 +30,9 @@ def say(number: Fraction) -> str:
     return text if Fraction(text) == number else str(number)
 
 
-def plural(number: int, of: str) -> str:
-    """`1 epoch`, `3 epochs`."""
-    return f"{number} {of}{'s' * (number != 1)}"
+def plural(number: int, of: str, form: str = "") -> str:
+    """`1 epoch`, `3 epochs`; with the form `,` also `2,000 epochs`."""
+    return f"{number:{form}} {of}{'s' * (number != 1)}"
 
 
 def brief(raw: Any) -> str:

@@ -17,6 +17,7 @@ from hubbub.protocol.channel import KaryChannel
 from hubbub.protocol.kinds import Mean
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import sample_tally
+from tests.analysis.mean_worlds import cohorts, same_as_decoded
 from tests.analysis.worlds import define
 from tests.chance import assert_binomial, power
 
@@ -114,10 +115,10 @@ def covered(epsilon: str, points: int, people: str, estimand: str, epochs: tuple
     rng = np.random.default_rng([18, points, len(epochs), *people.encode(), *estimand.encode()])
     numbers = PEOPLE[people](rng)
     held = 0
-    for _ in range(populations):
-        sampled = numbers if estimand == "reporting" else numbers[rng.integers(0, INSTALLS, INSTALLS)]
-        found = decode(tally_of_numbers(metric, sampled, rng, epochs), options=Options(estimand=estimand))
-        held += bool(found.low[0] <= numbers.mean() <= found.high[0])
+    for cohort, tally in cohorts(metric, numbers, estimand, populations, rng, len(epochs)):
+        found = grid_mean([cohort], points, estimand, 0.95)
+        held += bool(found.low <= numbers.mean() <= found.high)
+        same_as_decoded(found.low, found.high, tally, estimand)
     return held
 
 
@@ -184,10 +185,10 @@ def test_a_mean_is_nearer_to_the_truth_than_with_laplace_noise(epsilon: str) -> 
 def test_the_sum_the_limits_and_the_notes_are_those_of_a_mean() -> None:
     shape = Mean(low=Fraction(-5), high=Fraction(30), absent=Fraction(0), points=4)
     metric = define(shape, "3", "6")
-    tally = sample_tally(metric, [100], [[100, 0, 0, 0]], np.random.default_rng(7))
+    tally = sample_tally(metric, [2_000], [[2_000, 0, 0, 0]], np.random.default_rng(7))
     found = decode(tally)
     assert -5 <= found.low[0] <= found.high[0] <= 30
-    assert found.estimate[1] == pytest.approx(100 * found.estimate[0])
+    assert found.estimate[1] == pytest.approx(2_000 * found.estimate[0])
     assert found.notes[1].startswith("The interval allows for the most that rounding can add; it is at most 1.")
     assert not np.isfinite(decode(Tally(metric, {})).estimate[0])
     nothing = grid_mean(pool(Tally(metric, {})).cohorts, 4, "population", 0.95)

@@ -15,13 +15,15 @@ the sum of the last two, Var(V); not how it divides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.cells import Cohort, shared_sampling
-from hubbub.analysis.estimation.intervals import Variance, score_interval
+from hubbub.analysis.estimation.intervals import Variance, critical, score_interval
+from hubbub.analysis.estimation.mean_candidates import divided
+from hubbub.analysis.estimation.mean_law import MeanLaw, rests_on_few
 from hubbub.analysis.options import Estimand
 
 _TURNS = 200
@@ -33,13 +35,15 @@ _TYPICAL_SQUARE = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridMean:
     """Where in its range a mean is, from 0 to 1, and how sure that is. `too_wide` is how many times at most the
-    interval is wider than it would be if the part of rounding were known; infinite where nothing is."""
+    interval is wider than it would be if the part of rounding were known; infinite where nothing is. `few`: the
+    interval is that of the law of few counts."""
 
     place: float
     std_error: float
     low: float
     high: float
     too_wide: float
+    few: bool = False
 
 
 def grid_mean(cohorts: Sequence[Cohort], points: int, estimand: Estimand, confidence: float) -> GridMean:
@@ -78,13 +82,28 @@ def mean_of_places(
     place = np.array([mean + 0.5])
     low, high = score_interval(place, variance, confidence)
     total = float(variance.at(np.clip(place, 0, 1))[0])
-    return GridMean(
+    found = GridMean(
         place=float(place[0]),
         std_error=float(np.sqrt(total)),
         low=float(low[0]),
         high=float(high[0]),
         too_wide=float(np.sqrt(total / noise)) if estimand == "reporting" and noise > 0 else np.inf,
     )
+    if not rests_on_few(noise, total - noise, 1.0 if estimand == "population" else 1 / (points - 1), known):
+        return found
+    law = MeanLaw(
+        cohorts=known, weight=weight, value=places, spoke=np.ones(len(places)), points=points, estimand=estimand
+    )
+    return with_ends(found, law, share, confidence)
+
+
+def with_ends(found: GridMean, law: MeanLaw, share: Array, confidence: float) -> GridMean:
+    """The same with the interval of its law, for few counts. Nothing may have varied among them by chance: the
+    standard error is at least what the interval has it."""
+    low, high = (float(end[0]) for end in law.interval(share[np.newaxis], confidence))
+    low, high = max(low, min(found.low, 0.0)), min(high, max(found.high, 1.0))
+    error = (min(high, 1.0) - max(low, 0.0)) / (2 * critical(confidence))
+    return replace(found, low=low, high=high, std_error=max(found.std_error, error), too_wide=np.inf, few=True)
 
 
 def weights_of(known: Sequence[Cohort], scores: Array) -> Array:
@@ -98,6 +117,24 @@ def noise_of_mean(known: Sequence[Cohort], weight: Array, scores: Array, square:
     return float(sum(w**2 * _noise(cohort, scores, square) for w, cohort in zip(weight, known, strict=True)))
 
 
+def per_square(cohort: Cohort) -> tuple[float, float]:
+    """The variance by both stages is a sum S of squared scores times the first, and E[score^2] times the second."""
+    noise = cohort.noise
+    kept, shown = noise.a1 - noise.a0, noise.q - noise.p
+    again = (shown - shown**2) / (noise.gain**2 * cohort.reports)  # of E[score^2] in the memo, a0 S + kept E[score^2]
+    all_points = cohort.sampling * noise.a0 / kept**2 + noise.p / (noise.gain**2 * cohort.reports) + again * noise.a0
+    return all_points, cohort.sampling * (1 / kept - 1) + again * kept
+
+
+def noise_on_counts(cohort: Cohort, scores: Array) -> float:
+    """The variance that noise on counts adds, if they were published."""
+    if not cohort.count_variance:
+        return 0.0
+    observed = float(cohort.ones @ scores) / cohort.reports
+    squares = float((scores**2).sum()) + observed**2
+    return cohort.count_variance * squares / (cohort.reports * cohort.noise.gain) ** 2
+
+
 def rounding_of(share: Array, points: int) -> float:
     """The most that rounding to the first so many categories can have added, in units of a squared step."""
     rounded = float(np.clip(1 - share[points:].sum(), 0, 1))
@@ -106,31 +143,14 @@ def rounding_of(share: Array, points: int) -> float:
 
 def _noise(cohort: Cohort, v: Array, square: float) -> float:
     """The variance of the mean that both stages make, and noise on the counts, if they were published."""
-    noise, total = cohort.noise, float((v**2).sum())
-    kept, shown = noise.a1 - noise.a0, noise.q - noise.p
-    memo = noise.a0 * total + kept * square  # E[v^2] of the point in the memo
-    permanent = memo / kept**2 - square
-    instantaneous = (noise.p * total + (shown - shown**2) * memo) / noise.gain**2
-    observed = float(cohort.ones @ v) / cohort.reports
-    counts = cohort.count_variance * (total + observed**2) / (cohort.reports * noise.gain) ** 2
-    return permanent * cohort.sampling + instantaneous / cohort.reports + counts
+    all_points, own = per_square(cohort)
+    return all_points * float((v**2).sum()) + own * square + noise_on_counts(cohort, v)
 
 
 def most_rounding(share: Array) -> float:
-    """The most that E[Var(V | number)] can be, in units of a squared step, where V meets the points so often.
-
-    Numbers between two points that were rounded down in l of all cases and up in u add at most l u / (l + u), where all
-    are the same number. A point in the middle gets what was rounded up to it and what was rounded down: divided so that
-    the sum is largest, as the two other ends of its gaps have it.
-    """
+    """The most that E[Var(V | number)] can be, in units of a squared step, where V meets the points so often."""
     met = np.clip(np.nan_to_num(share), 0, None)
     met = met / met.sum() if met.sum() > 0 else np.full(len(met), 1 / len(met))
-    down, up = met[:-1].copy(), met[1:].copy()  # of each gap between two points: its lower and its upper end
-    down[1:], up[:-1] = met[1:-1] / 2, met[1:-1] / 2
-    for _ in range(_TURNS):
-        for point in range(1, len(met) - 1):
-            left, right = down[point - 1], up[point]
-            up[point - 1] = met[point] * (left / (left + right) if left + right > 0 else 0.5)
-            down[point] = met[point] - up[point - 1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return float(np.nansum(down * up / (down + up)))
+    down, up = divided(met[np.newaxis], _TURNS)
+    both = down + up
+    return float(np.divide(down * up, both, out=np.zeros_like(both), where=both > 0).sum())
