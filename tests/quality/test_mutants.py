@@ -45,6 +45,8 @@ LISTED = ENTRY.format("return min(count + 1, limit)", SURVIVOR)
         ("x = 7", {"7 -> (8)", "7 -> (6)"}),
         ("x = True", {"True -> (False)"}),
         ("x = sorted(a)", {"sorted(a) -> (a)"}),
+        ("x = np.maximum(a, b)", {"np.maximum(a, b) -> (a)"}),
+        ("x = list(zip(a, b, strict=True))", {"zip(a, b, strict=True) -> (zip(b, a, strict=True))"}),
         ("x = f(a, b)", {"f(a, b) -> (f(b, a))"}),
         ("x = f(a, a)", set()),
         ("x = a[b:]", {"b -> (b) + 1"}),
