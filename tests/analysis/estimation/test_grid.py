@@ -146,11 +146,12 @@ def test_intervals_of_ten_thousand_populations_hold_the_truth(
     epsilon, points, people, estimand, epochs, figure
 ) -> None:
     """95 % are not refuted: 93.2 % would be. More is allowed to the installs that reported, where rounding added less
-    than it could have."""
+    than it could have; and where all are on one point, since hardly anything varies there but noise, few installs are
+    behind what does, and their law allows for numbers that nobody named."""
     hits = covered(epsilon, points, people, estimand, epochs, 10_000)
     what = f"epsilon {epsilon}, {points} points, {people}, {estimand}, {len(epochs)} epochs"
     figure(f"coverage of a mean on a grid, {what}", f"{hits / 10_000:.4f}")
-    too_wide = estimand == "reporting" and people != "all between two points"
+    too_wide = (estimand == "reporting" and people != "all between two points") or people == "all on a point"
     assert_binomial(min(hits, 9_500) if too_wide else hits, 10_000, 0.95)
     assert power(10_000, 0.95, 0.932) > 0.99
 
