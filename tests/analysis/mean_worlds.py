@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from hubbub.analysis import Options, decode
 from hubbub.analysis.estimation.cells import Cohort, pool
+from hubbub.analysis.estimation.grid import GridMeans
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Counts, Tally
 from hubbub.simulations.exact_tallies import carry
@@ -33,9 +35,9 @@ def drawn(metric: Definition, numbers: np.ndarray, rng: np.random.Generator, epo
 
 def cohorts(
     metric: Definition, numbers: np.ndarray, estimand: str, populations: int, rng: np.random.Generator, epochs: int
-) -> Iterator[tuple[Cohort, Tally | None]]:
-    """One for each population: of the numbers themselves, or of as many drawn from them. Now and then with its tally,
-    of which the cohort must be what `pool` makes."""
+) -> Iterator[tuple[Cohort, Tally]]:
+    """Some hundred populations in each, as rows of counts: of the numbers themselves, or of as many drawn from them.
+    With the tally of the first, of which the cohort must be what `pool` makes."""
     installs = len(numbers)
     for start in range(0, populations, AT_ONCE):
         size = min(AT_ONCE, populations - start)
@@ -47,23 +49,14 @@ def cohorts(
             metric, {epoch: Counts((installs,), (tuple(row.tolist()),)) for epoch, row in enumerate(counts[0])}
         )
         (first,) = pool(tally).cohorts
-        for number, ones in enumerate(counts.sum(axis=1).astype(float)):
-            cohort = Cohort(
-                noise=first.noise,
-                reports=float(installs * epochs),
-                ones=ones,
-                sampling=1 / installs,
-                single_epoch=epochs == 1,
-                one_hot=True,
-            )
-            if number == 0:
-                assert cohort.sampling == pytest.approx(first.sampling)
-                assert (cohort.reports, cohort.ones.tolist()) == (first.reports, first.ones.tolist())
-            yield cohort, None if number else tally
+        every = replace(first, ones=counts.sum(axis=1).astype(float))
+        assert every.ones[0].tolist() == first.ones.tolist()
+        yield every, tally
 
 
-def same_as_decoded(low: float, high: float, tally: Tally | None, estimand: str) -> None:
-    """What `decode` says of such a population is this, cut at the ends of the range."""
-    if tally is not None:
-        said = decode(tally, options=Options(estimand=estimand))
-        assert (said.low[0], said.high[0]) == pytest.approx((max(low, 0), min(high, 1)))
+def held(found: GridMeans, truth: float, tally: Tally, estimand: str) -> int:
+    """How many of these intervals hold the truth. Of the first one `decode` says the same, cut at the ends of the
+    range."""
+    said = decode(tally, options=Options(estimand=estimand))
+    assert (said.low[0], said.high[0]) == pytest.approx((max(found.low[0], 0), min(found.high[0], 1)))
+    return int(((found.low <= truth) & (truth <= found.high)).sum())

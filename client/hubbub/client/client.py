@@ -14,7 +14,7 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,14 +25,12 @@ from hubbub.client.control import Pending, Status
 from hubbub.client.examples import Examples
 from hubbub.client.recorder import Withdrawn, is_expired
 from hubbub.client.respond import RandomDraws
-from hubbub.client.state import Busy, State, Unusable
-from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, state_directory
+from hubbub.client.state import Busy, Unusable, placed
 from hubbub.client.sweep import Sweep
 from hubbub.client.timer import Timer
 from hubbub.client.upload import Transport, checked_endpoint, post
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import WrongValue
-from hubbub.protocol.fields import unknown_key
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 
@@ -100,16 +98,13 @@ class Client:
         self._is_test = clock is not time.time or random is not os.urandom or draws is not None or timing is not None
         self._clock, self._draws = clock, draws or RandomDraws(random)
         self._environ = dict(os.environ if environ is None else environ)
-        state, self._placeless = _place(self.registry.app, self._environ, state_dir)
+        state, self._placeless = placed(self.registry.app, self._environ, state_dir)
         self._test_run = is_test_run(self._environ, sys.modules)
         self._said: set[str] = set()
         self._examples = Examples(self.registry)
         self._joined = False
         self._rules: tuple[Decision, ...] = ()
-        if strict:
-            from hubbub.protocol.lint import forgotten_silence  # here, because an app that people use is not strict
-        for complaint in (*build.undeclared, *(forgotten_silence(self.registry) if strict else ())):
-            self._say_once(complaint)
+        self._say_doubts(build.undeclared)
         where = (os.path.abspath(state.directory), self.registry.source, self.endpoint, self._segment)
         how = (post, clock, send_delay, random, draws, timing)
         self._timer = timers.timer_for(
@@ -151,7 +146,7 @@ class Client:
             return self._mistake(f"{call}: the name must be a string, got {type(name).__name__}", "unknown_metric")
         metric = self.registry.metrics.get(name)
         if metric is None:
-            return self._mistake(f"{call}({name!r}): {unknown_key(name, self.registry.metrics)}", "unknown_metric")
+            return self._mistake(f"{call}({name!r}): {self.registry.no_metric(name)}", "unknown_metric")
         if call == "add" and metric.accumulate != "sum":
             needs = f'needs a metric with accumulate = "sum", got "{metric.accumulate}"'
             return self._mistake(f"add({name!r}): {needs}", "wrong_value")
@@ -402,6 +397,16 @@ class Client:
         self._recorder.unsaved[count] += 1
         self._say_once(message)
 
+    def _say_doubts(self, undeclared: Iterable[str]) -> None:
+        """What the programmer may not have meant; while developing (`strict`), also of what is asked."""
+        doubts = list(undeclared)
+        if self._strict:
+            from hubbub.protocol.lint import forgotten_silence  # here, because an app that people use is not strict
+
+            doubts += forgotten_silence(self.registry)
+        for doubt in doubts:
+            self._say_once(doubt)
+
     def _say_once(self, message: str) -> None:
         if message not in self._said and len(self._said) < 100:
             self._said.add(message)
@@ -425,17 +430,6 @@ def _close_all() -> None:
             timer.wait_at_exit(deadline)
             timers.end(timer)
     tls.in_use.end()  # whoever still sends, also for a client that was closed
-
-
-def _place(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None) -> tuple[State, str]:
-    """The state, and why it would not last there, if so."""
-    try:
-        state = State(state_directory(app, environ, given))
-    except OSError as error:
-        return State(os.path.join(os.devnull, app)), str(error)
-    if not is_explicit(environ, given) and in_container(environ):
-        return State(state.directory, elsewhere=True), WOULD_NOT_LAST
-    return state, ""
 
 
 atexit.register(_close_all)

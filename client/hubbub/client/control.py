@@ -208,12 +208,11 @@ def _forget(state: State) -> float:
 
 
 def agreed_registry(state: State) -> Registry | None:
-    """The registry the person agreed to, if any."""
+    """The registry the person agreed to, if any, as this release reads it; None where it no longer can."""
     if not state.exists():
         return None
     with state.transaction() as db:
-        source = read_facts(db).agreed
-    return Registry.parse(source) if source else None
+        return _agreed_to(read_facts(db))
 
 
 def set_aside_before(state: State, registry: Registry) -> Fraction:

@@ -12,12 +12,12 @@ import sqlite3
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from os.path import exists, join
 
 from hubbub.client.facts import put, read_facts
-from hubbub.client.state_dir import machine_id
+from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, machine_id, state_directory
 from hubbub.protocol.blake2 import blake2b
 
 PATIENCE = 0.1
@@ -307,6 +307,17 @@ class State:
                 f"the state is corrupt ({said}) and could not be set aside ({why.strerror}); nothing is sent"
             )
         return Unusable(f"the state was corrupt ({said}) and is set aside as {aside}; nothing is sent")
+
+
+def placed(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None) -> tuple[State, str]:
+    """The state, and why it would not last there, if so."""
+    try:
+        state = State(state_directory(app, environ, given))
+    except OSError as error:
+        return State(os.path.join(os.devnull, app)), str(error)
+    if not is_explicit(environ, given) and in_container(environ):
+        return State(state.directory, elsewhere=True), WOULD_NOT_LAST
+    return state, ""
 
 
 def _plain_connection(path: str) -> sqlite3.Connection:

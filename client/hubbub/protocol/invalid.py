@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
@@ -43,3 +45,10 @@ def brief(raw: Any) -> str:
         return f"a number of {raw.bit_length()} bits"
     shown = str(raw) if isinstance(raw, Decimal | date) else ascii(raw)
     return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def not_listening(host: str, port: int, error: OSError) -> str:
+    """Why a server cannot listen there."""
+    reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
+    taken = "; --port takes another, 0 any that is free" if error.errno == errno.EADDRINUSE else ""
+    return f"host and port must be an address of this machine to listen on, got {host} and {port}: {reason}{taken}"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.cadence import CADENCES
 from hubbub.protocol.crosses import broken_crosses, crosses_by_factor
-from hubbub.protocol.fields import list_of, number, read_fields, readers_of, text, unknown_key, whole_number
+from hubbub.protocol.fields import did_you_mean, list_of, number, read_fields, readers_of, text, whole_number
 from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.linking import at_most, num_groups, num_samples
 from hubbub.protocol.metric import Metric, canonical, hash_of
@@ -245,7 +245,12 @@ class Registry(Value, kw_only=True):
         try:
             return self.metrics[name]
         except KeyError:
-            raise KeyError(unknown_key(name, self.metrics)) from None
+            raise KeyError(self.no_metric(name)) from None
+
+    def no_metric(self, name: str) -> str:
+        """That there is no metric of this name, in words, with the nearest name or all of them."""
+        hint = did_you_mean(name, self.metrics) or f"; it asks {', '.join(self.metrics)}"
+        return f"{brief(name)} is no metric of {self.app}{hint}"
 
     def __iter__(self) -> Iterator[Metric]:
         return iter(self.metrics.values())

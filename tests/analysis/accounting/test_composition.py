@@ -26,8 +26,8 @@ def test_a_year_of_weekly_counts_in_every_currency() -> None:
 
 
 def test_rho_and_renyi_agree_with_opendp() -> None:
-    """Figures of opendp 0.16.0, computed once: `then_gaussian(scale=20)` on whole numbers, `make_composition` of 52, the
-    `map(1)` of both, and `make_zCDP_to_approxDP` at 1e-9; `then_laplace(scale=10)` composed alike."""
+    """Figures of opendp 0.16.0, computed once: `then_gaussian(scale=20)` on whole numbers, `make_composition` of 52,
+    the `map(1)` of both, and `make_zCDP_to_approxDP` at 1e-9; `then_laplace(scale=10)` composed alike."""
     for times, rho, epsilon in ((1, 0.00125, 0.2751678), (52, 0.065, 2.1611257)):
         assert times * c.gaussian_rho(20) == pytest.approx(rho)
         renyi = c.epsilon_of_renyi([times * each for each in c.gaussian_renyi(20)], 1e-9)

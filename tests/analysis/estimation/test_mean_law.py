@@ -228,6 +228,7 @@ def covered(law: MeanLaw, metric, numbers: np.ndarray, truth: float, rng: np.ran
     return int(held[where.ravel()].sum())
 
 
+POPULATIONS = 2_000
 CROWDS = {
     "mostly small": lambda rng, size: rng.beta(2, 5, size),
     "one in twenty-five at the end": lambda rng, size: (rng.random(size) < 0.04) * 1.0,
@@ -246,28 +247,28 @@ MEANS = {
 @pytest.mark.parametrize("answer", [1.0, 0.24], ids=["all answer", "one in four answers"])
 @pytest.mark.parametrize("crowd", CROWDS)
 @pytest.mark.parametrize(("epsilon", "points", "installs"), [("4", 5, 50), ("8", 5, 50), ("8", 9, 15), ("8", 9, 200)])
-def test_intervals_of_ten_thousand_small_populations_hold_the_truth(
+def test_intervals_of_two_thousand_small_populations_hold_the_truth(
     epsilon, points, installs, crowd, answer, figure
 ) -> None:
-    """At least 93 %: below 92.2 % would show."""
+    """At least 93 %: 89 % would show."""
     metric, rng = metric_of(epsilon, points, apart=answer < 1), np.random.default_rng([18, installs, *crowd.encode()])
     found = []
     for estimand, epochs in product(ESTIMANDS, (1, 4)):
         law = law_of(metric, installs, estimand, epochs)
         if estimand == "population":
-            numbers, truth = CROWDS[crowd](rng, (10_000, installs)), MEANS[crowd]
+            numbers, truth = CROWDS[crowd](rng, (POPULATIONS, installs)), MEANS[crowd]
             numbers = np.where(rng.random(numbers.shape) < answer, numbers, np.nan)
             numbers = numbers[(~np.isnan(numbers)).any(axis=1)]
         else:
             once = CROWDS[crowd](rng, installs)
             once[round(answer * installs) :] = np.nan
-            numbers, truth = np.broadcast_to(once, (10_000, installs)), float(np.nanmean(once))
+            numbers, truth = np.broadcast_to(once, (POPULATIONS, installs)), float(np.nanmean(once))
         held = covered(law, metric, numbers, truth, rng, epochs)
         found.append(f"{held / len(numbers):.4f} {estimand} {epochs} epochs")
         assert_binomial(min(held, round(0.93 * len(numbers))), len(numbers), 0.93)
     what = f"epsilon {epsilon}, {points} points, {installs} installs, {answer:.0%} answer, {crowd}"
     figure(f"coverage of a mean of few, {what}", ", ".join(found))
-    assert power(10_000, 0.93, 0.912) > 0.99
+    assert power(POPULATIONS, 0.93, 0.89) > 0.99
 
 
 # --- what a decoding says -------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 
 from hubbub.analysis import Decoding, Options, decode
 from hubbub.analysis.render.text import table
-from hubbub.dashboard.beginnings_view import beginnings_view
+from hubbub.dashboard.beginnings_view import Branch, beginnings_view
 from hubbub.protocol.kinds import Discovery
 from hubbub.protocol.tally import Counts, Tally
 from tests.analysis.discoveries import SMALL, Crowd, asked
@@ -164,6 +164,11 @@ def test_characters_of_four_bytes_are_found_whole_and_beginnings_within_one_are_
     (root,) = (root for root in beginnings_view(decoding) if root.text == "a…")
     assert [(one.text, one.found) for one in root.branches if one.found] == [("a", True)]
     assert sum(root.text == "…" for root in beginnings_view(decoding)) == 2
+    assert sum(map(_beginnings_in, beginnings_view(decoding))) == len(decoding.beginnings)  # each at one place
+
+
+def _beginnings_in(branch: Branch) -> int:
+    return (not branch.found) + sum(map(_beginnings_in, branch.branches))
 
 
 def test_everybody_may_hold_one_text() -> None:

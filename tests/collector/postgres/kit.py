@@ -63,6 +63,13 @@ class Shop:
     def rows(self, statement: str, *values: object) -> list[tuple]:
         return ask(self.address, statement, values)
 
+    def wait_for(self, statement: str) -> None:
+        """Until it has an answer."""
+        deadline = time.monotonic() + 30
+        while not self.rows(statement):
+            assert time.monotonic() < deadline, statement
+            time.sleep(0.02)
+
 
 class Counter:
     """One collector's store, used as a committer would."""

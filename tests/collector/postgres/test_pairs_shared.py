@@ -1,6 +1,7 @@
 """Pairs in a store that is shared: counted by whichever collector, moved over, spread, purged, ended by a registry."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -9,8 +10,9 @@ from hubbub.collector.export import from_database, of_pairs, pair_tallies
 from hubbub.collector.postgres.administration import create_store, migrate_store, purged_in, restore_purged_in
 from hubbub.collector.postgres.importing import import_store
 from hubbub.collector.postgres.session import connect
-from hubbub.collector.postgres.shared import adopt
+from hubbub.collector.postgres.shared import adopt, read_shared
 from hubbub.collector.postgres.taking import take
+from hubbub.collector.storage.store import Verdict
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally_files import Wanted
@@ -130,15 +132,21 @@ def test_batches_count_in_the_pairs_of_the_registry_that_held_when_they_were_tak
 def test_a_group_that_was_on_its_way_when_the_pairs_changed_counts_in_those_it_was_taken_under(shop):
     """It was let in before the change and is stored after it: its row says which of the two it was."""
     batches = make(2)
-    with shop.collector(PAIRED_TOML) as here:
+    with shop.collector(PAIRED_TOML) as here, connect(shop.address) as rival, connect(shop.address) as connection:
         here.send(pack(batches[0]))  # the lot is open
-        group = [here.read(pack(batches[1]))]
-        with connect(shop.address) as connection, connect(shop.address) as other:
-            with connection.transaction():
-                take(connection, here.store._shared, group)
-                adopt(other, Catalog(Registry.parse(REGISTRY_TOML)).counted, min_reports=0)
-            turns = shop.rows("select turn from journal union all select turn from state order by 1")
-        assert len(set(turns)) == 2, "the group is stored, in the turn before"
+        arrival, shared = here.read(pack(batches[1])), here.store._shared
+        connection.execute("set lock_timeout = '60s'; set statement_timeout = '60s'")
+        with ThreadPoolExecutor() as pool:
+            with rival.transaction(force_rollback=True):  # somebody has the same id, and will not keep it
+                row = (arrival.layout.lot, arrival.id_record[:16].hex())
+                rival.execute("insert into ids values (%s, %s, 0)", row)
+                stored = pool.submit(take, connection, shared, [arrival])
+                shop.wait_for("select pid from pg_stat_activity where wait_event = 'transactionid'")
+                with connect(shop.address) as other:
+                    adopt(other, Catalog(Registry.parse(REGISTRY_TOML)).counted, min_reports=0)
+            assert stored.result() == [Verdict.STORED]
+        ((of_the_group,),) = shop.rows("select max(turn) from journal")
+        assert of_the_group == shared.turn < read_shared(connection).turn
         assert seen(here) == expected(batches)
 
 

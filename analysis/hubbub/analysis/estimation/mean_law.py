@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hubbub.analysis.arrays import Array
+from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.estimation.cells import Cohort
 from hubbub.analysis.estimation.crowds import crowds
 from hubbub.analysis.estimation.guesses import nearest_shares
@@ -224,14 +224,15 @@ class _Rounded:
 def _crossing(beyond: Callable[[Array], Array], low: Array, high: Array, below: Array, above: Array) -> Array:
     """Where a function that is `below` 0 at the one end and `above` 0 at the other is 0: by the line between the ends,
     the weight of an end that stays being halved (the Illinois rule)."""
-    found = high
+    found, done = high, above <= 0
     kept = np.zeros(len(low))
     for _ in range(_TURNS):
         with np.errstate(invalid="ignore", divide="ignore"):
             part = np.nan_to_num(below / (below - above), nan=0.5)
-        found = low + np.clip(part, 0.02, 0.98) * (high - low)
+        found = np.where(done, found, low + np.clip(part, 0.02, 0.98) * (high - low))
         value = beyond(found)
-        if ((np.abs(value) < _NEAR) | (above <= 0)).all():
+        done = done | (np.abs(value) < _NEAR)  # and stays: what a row comes to does not depend on the others
+        if done.all():
             break
         is_low = value <= 0
         below, above = np.where(is_low, value, below), np.where(is_low, above, value)
@@ -242,12 +243,12 @@ def _crossing(beyond: Callable[[Array], Array], low: Array, high: Array, below: 
     return found
 
 
-def rests_on_few(noise: float, beside: float, farthest: float, cohorts: Sequence[Cohort]) -> bool:
+def rests_on_few(noise: Array, beside: Array, farthest: float, cohorts: Sequence[Cohort]) -> Mask:
     """Whether an estimate with these two parts of its variance is far from normal. Noise moves it by up to the whole
     range; what comes beside it, sampling or rounding, by up to `farthest`: the sum of their fourth cumulants, over the
     squared variance, is at most the sum of variance times squared move."""
     one = max(cohort.sampling / cohort.noise.gain for cohort in cohorts)
-    return (noise + beside) ** 2 < FEW * one**2 * (noise + farthest**2 * beside)
+    return np.asarray((noise + beside) ** 2 < FEW * one**2 * (noise + farthest**2 * beside))
 
 
 def _named_or_other(truth: float, other: float, curve: Curve) -> Curve:
