@@ -20,7 +20,7 @@ from hubbub.client.respond import (
 from hubbub.protocol.channel import UNIT, UNITS
 from hubbub.protocol.epsilon import exp_below
 from hubbub.protocol.history import UNITS as UNITS_OF_HISTORIES
-from hubbub.protocol.history import History, history_of_bits, history_of_categories, variance
+from hubbub.protocol.history import History, category_history, history_of_bits, history_of_categories, variance
 from hubbub.protocol.invalid import Invalid
 
 F = Fraction
@@ -312,3 +312,13 @@ def test_what_is_no_law_is_refused_in_words(slip: dict, problem: str) -> None:
     with pytest.raises(Invalid) as refused:
         History(**{**GOOD, **slip})
     assert problem in str(refused.value)
+
+
+def test_categories_are_sent_in_whichever_way_has_less_error() -> None:
+    ways = set()
+    for d in (2, 4, 60):
+        chosen = category_history(F(2), 4, 3, d)
+        others = history_of_categories(F(2), 4, 3, d), history_of_bits(F(2), 4, 3, F(1, d))
+        assert variance(chosen, F(1, d)) == min(variance(other, F(1, d)) for other in others)
+        ways.add(chosen.categories is None)
+    assert ways == {False, True}

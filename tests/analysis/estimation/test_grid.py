@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from hubbub.analysis import Options, decode
 from hubbub.analysis.estimation.cells import pool
-from hubbub.analysis.estimation.grid import _noise, grid_mean, means_of_places, most_rounding
+from hubbub.analysis.estimation.grid import _noise, grid_mean, mean_of_places, means_of_places, most_rounding
 from hubbub.analysis.options import ESTIMANDS
 from hubbub.protocol.channel import KaryChannel
 from hubbub.protocol.kinds import Mean
@@ -194,3 +194,12 @@ def test_the_sum_the_limits_and_the_notes_are_those_of_a_mean() -> None:
     assert not np.isfinite(decode(Tally(metric, {})).estimate[0])
     nothing = grid_mean(pool(Tally(metric, {})).cohorts, 4, "population", 0.95)
     assert nothing.std_error == np.inf
+
+
+def test_what_is_added_to_all_places_moves_the_mean_and_changes_no_error() -> None:
+    metric = mean_of("2", 3)
+    found = pool(tally_of_numbers(metric, np.full(INSTALLS, 0.3), np.random.default_rng(3))).cohorts
+    places = np.array([0.1, 0.3, 0.5])
+    here, moved = (mean_of_places(found, at, 3, "reporting", 0.95) for at in (places, places + 0.3))
+    assert moved.place - here.place == pytest.approx(0.3)
+    assert moved.std_error == pytest.approx(here.std_error)
