@@ -43,6 +43,9 @@ LONG_FILES = [
     "simulations/demo/test_demo",
     "dashboard/test_browser",
     "dashboard/test_aloud",
+    "dashboard/test_demo_questions",
+    "protocol/test_enumeration",
+    "quality/test_mutants",
     "simulations/simulate/test_simulate",
     "analysis/test_decoding",
     "analysis/estimation/test_string_screen",
@@ -54,6 +57,13 @@ LONG_FILES = [
     "torture/test_fuzz",
     "docs/test_notebook",
     "quality/test_proofs",
+    "quality/test_imports",
+    "client/test_transcripts",
+    "client/test_time",
+    "client/test_histories",
+    "analysis/test_long_lists",
+    "simulations/test_engines",
+    "test_everything",
 ]
 """Handed out first, in this order: a file stays with one worker, and nobody should begin a minute's work at the end."""
 

@@ -36,6 +36,9 @@ FLAGS = (
     "1000000",
 )
 
+ENOUGH = 200
+"""Batches of which one at least is sent again, on a machine however slow (one in ten is, so none of them once in 1e9
+runs), and of which each of two databases has more than a quarter."""
 PAUSE = 0.15
 """Seconds until a sender whose batch was not taken tries again: sixteen that ask without end while nobody is there take
 the processor from the server that starts."""
@@ -160,9 +163,10 @@ class Oracle:
 
 
 def kill_under_load(
-    folder: Path, kills: int, seed: int, after_kill=None, flags=FLAGS, **options
+    folder: Path, kills: int, seed: int, after_kill=None, flags=FLAGS, batches: int = 0, **options
 ) -> tuple[list[str], Oracle]:
-    """Kill a collector -9 so many times under load; what the oracle says in the end, and the oracle."""
+    """Kill a collector -9 so many times under load, and go on until there are so many batches; what the oracle says in
+    the end, and the oracle."""
     random = Random(seed)
     oracle = Oracle(senders=16, seed=seed)
     (folder / "metrics.toml").write_text(PAIRED_TOML)
@@ -181,6 +185,8 @@ def kill_under_load(
             oracle.finish(give_up=True)
             return [str(error)], oracle
         oracle.ports = (collector.port,)
+    while len(oracle.batches) < batches:
+        oracle.wait_for_another()
     oracle.finish()
     with collector:
         return oracle.verdict(collector), oracle

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.oracle import FLAGS, kill_under_load
+from tests.torture.oracle import ENOUGH, FLAGS, kill_under_load
 
 HERE = Path(__file__).parent
 PLANTED = HERE / "planted.py"
@@ -83,8 +83,8 @@ def on_a_forgetful_disk(folder: Path, library: Path, torn: bool = True) -> dict:
 
 
 def test_12_kills_lose_nothing_and_count_nothing_twice(tmp_path):
-    """The planted bugs below are noticed after one kill, or four."""
-    problems, oracle = kill_under_load(tmp_path, kills=12, seed=1)
+    """The planted bugs below are noticed after one kill, or six."""
+    problems, oracle = kill_under_load(tmp_path, kills=12, seed=1, batches=ENOUGH)
     assert problems == []
     assert oracle.answers["duplicate"] > 0 < oracle.answers["none"]
 
@@ -104,7 +104,7 @@ def test_the_oracle_notices_an_acknowledgement_before_the_sync(tmp_path, forgetf
     assert any("counted" in problem or "though it had been acknowledged" in problem for problem in problems), problems
 
 
-@pytest.mark.parametrize(("bug", "kills"), [("no-dedup", 1), ("two-transactions", 4)])
+@pytest.mark.parametrize(("bug", "kills"), [("no-dedup", 1), ("two-transactions", 6)])
 def test_the_oracle_notices(bug, kills, tmp_path):
     problems, _ = kill_under_load(tmp_path, kills=kills, seed=4, launch=PLANTED, env={"PLANTED_BUG": bug})
     assert any("counted" in problem for problem in problems)

@@ -16,6 +16,7 @@ from hubbub.collector.postgres.administration import create_store
 from tests.collector import kit
 from tests.collector.kit import LAUNCH, PAIRED_TOML, Collector
 from tests.collector.postgres.test_taking import make
+from tests.torture.oracle import ENOUGH
 from tests.torture.shared import Torment, torment
 from tests.torture.test_clock import LIBRARY
 from tests.torture.test_disk import LIMITLESS, counted, send_until
@@ -31,7 +32,7 @@ def freeze_both(torn: Torment) -> None:
 
 
 def test_a_stopped_collector_or_backend_loses_nothing_and_the_other_collector_goes_on(tmp_path, postgres_template):
-    problems, torn = torment(tmp_path, postgres_template, events=2, seed=6, what=freeze_both)
+    problems, torn = torment(tmp_path, postgres_template, events=2, seed=6, what=freeze_both, batches=ENOUGH)
     assert problems == []
     assert torn.oracle.answers["stored"] > 20
 
@@ -63,7 +64,9 @@ def test_collectors_whose_clocks_are_days_apart_agree_on_what_is_open(tmp_path, 
 def test_a_rolling_deploy_with_another_grace_counts_every_batch_once(tmp_path, postgres_template):
     """Each start says its own terms for all, while the other one is at work."""
     registries = [PAIRED_TOML, PAIRED_TOML.replace("grace = 6", "grace = 1")]
-    problems, torn = torment(tmp_path, postgres_template, events=3, seed=9, what=kill_and_cut, registries=registries)
+    problems, torn = torment(
+        tmp_path, postgres_template, events=3, seed=9, what=kill_and_cut, registries=registries, batches=ENOUGH
+    )
     assert problems == []
     assert torn.oracle.answers["duplicate"] > 0
 
