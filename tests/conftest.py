@@ -22,6 +22,7 @@ import pytest
 from hypothesis import settings
 
 from tests import forked
+from tests.divided_imports import DividedImports
 from tests.leftovers import Leftovers
 from tests.minutes import Minutes
 
@@ -143,6 +144,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.minutes:
         config.pluginmanager.register(Minutes(config), "hubbub-minutes")
     is_worker = hasattr(config, "workerinput")
+    if is_worker:
+        worker, workers = config.workerinput["workerid"], config.workerinput["workercount"]
+        config.pluginmanager.register(DividedImports(int(worker.removeprefix("gw")), workers), "hubbub-divided-imports")
     if "proof" in config.option.markexpr and not is_worker:
         config.pluginmanager.register(_Record(config), "hubbub-proof-record")
 

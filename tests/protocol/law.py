@@ -7,7 +7,7 @@ measured probabilities the law of whole transcripts follows by enumeration, in w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -97,8 +97,7 @@ def worst_odds_of_memos(law: Law, masks: Iterable[int], width: int) -> Fraction:
         return _worst([[row[memo] for row in law.permanent] for memo in range(width)])
     channel = law.permanent
     weight = [[UNITS - channel.when_zero, channel.when_zero], [UNITS - channel.when_one, channel.when_one]]
-    memos = product((0, 1), repeat=width)
-    return _worst([[_product(weight[m >> i & 1][bit] for i, bit in enumerate(memo)) for m in masks] for memo in memos])
+    return _worst(_outcomes(weight, masks, width))
 
 
 def worst_odds_of_reports(law: Law, masks: Iterable[int], width: int, reports: int) -> Fraction:
@@ -109,11 +108,7 @@ def worst_odds_of_reports(law: Law, masks: Iterable[int], width: int, reports: i
     transcript's probability is the product over them. Categories: every sequence is tried.
     """
     if isinstance(law.permanent, BitLaw):
-        mixed = position_law(law, reports)
-        outcomes = product(range(reports + 1), repeat=width)
-        return _worst(
-            [[_product(mixed[m >> i & 1][ones] for i, ones in enumerate(seen)) for m in masks] for seen in outcomes]
-        )
+        return _worst(_outcomes(position_law(law, reports), masks, width))
     return _worst([sequence_law(law, sequence) for sequence in product(range(width), repeat=reports)])
 
 
@@ -144,11 +139,28 @@ def position_law(law: Law, reports: int) -> list[list[int]]:
     ]
 
 
-def _worst(weights: list[list[int]]) -> Fraction:
+def _outcomes(at_one: list[list[int]], masks: Iterable[int], width: int) -> list[tuple[int, ...]]:
+    """Every outcome of independent positions under every mask: the product of what each shows, `at_one[bit][shown]`."""
+    columns = []
+    for mask in masks:
+        weights = [1]
+        for position in range(width):
+            shown = at_one[mask >> position & 1]
+            weights = [weight * factor for weight in weights for factor in shown]
+        columns.append(weights)
+    return list(zip(*columns, strict=True))
+
+
+def _worst(weights: Sequence[Sequence[int]]) -> Fraction:
     """Rows are outcomes, columns masks. An outcome possible under one mask and impossible under another is infinite."""
-    possible = [row for row in weights if max(row)]
-    assert all(min(row) for row in possible), "an outcome rules out a mask"
-    return max(Fraction(max(row), min(row)) for row in possible)
+    most, least = 0, 1
+    for row in weights:
+        high, low = max(row), min(row)
+        if high:  # else it is impossible under every mask
+            assert low, "an outcome rules out a mask"
+            if high * least > most * low:
+                most, least = high, low
+    return Fraction(most, least)
 
 
 def _product(factors: Iterable[int]) -> int:

@@ -107,3 +107,10 @@ def test_the_label_says_how_often_kept_noise_finds_an_install_again(kind: str, c
     figure(f"{kind}: found again by the formula, and of {targets} installs", f"{told:.3f}, {hits / targets:.3f}")
     assert abs(hits / targets - told) < 0.03 + 4.9 * (0.25 / targets) ** 0.5
     assert told > 10 / crowd  # a blind guess, or a score that forgets the memo, would be far off
+
+
+@pytest.mark.parametrize("groups", [1, 68, 2000])
+def test_where_no_kept_noise_is_shown_only_the_group_tells(groups: int) -> None:
+    metric = registry("choice", epsilon_one_report="3", epsilon_permanent="4")["it"]
+    assert metric.one_hot
+    assert found_again([metric], groups, 1000) == min(1.0, groups / 1000)

@@ -8,10 +8,12 @@ import pytest
 
 from hubbub.protocol.encoding import ABSENT, WrongValue
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.kinds import Choice, Set
 from hubbub.protocol.label import facts, words
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.privacy_page import LANGUAGES, privacy_page
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.shape import MAX_BITS
 from hubbub.protocol.tally import Counts, Tally, merge
 from tests.protocol.toml import registry
 
@@ -122,3 +124,11 @@ def test_the_label_lists_names_and_says_that_more_may_come() -> None:
     for language in LANGUAGES:
         assert said[language] in privacy_page(asks(named=("d",)), language)
         assert said[language].partition("2")[0] not in privacy_page(full, language)
+
+
+def test_a_list_has_two_names_at_least_whatever_is_reserved() -> None:
+    assert Choice(choices=("a", "b")).num_places == Set(items=("a", "b")).num_places == 2
+    with pytest.raises(Invalid, match=f"^choices must list from 2 to {MAX_BITS - 1} values, got 1$"):
+        Choice(choices=("a",), reserve=3)
+    with pytest.raises(Invalid, match=f"^items must list from 2 to {MAX_BITS} values, got 1$"):
+        Set(items=("a",), reserve=3)

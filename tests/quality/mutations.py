@@ -149,6 +149,8 @@ def _in_parts(node: ast.AST) -> _Found:
                 yield from _in_comprehension(child)
             case ast.withitem():
                 yield from _in_expression(child.context_expr)
+            case ast.keyword(arg="strict", value=ast.Constant()):
+                pass  # of zip: it says what is true anyway
             case ast.keyword():
                 yield from _in_expression(child.value)
 
@@ -195,6 +197,8 @@ def _changed(node: ast.expr) -> Iterator[ast.expr]:
         case ast.Constant(value=int(value) | float(value)):
             yield from (ast.Constant(value + step) for step in (1, -1))
         case ast.Call(func=ast.Name(id=name), args=[first, *_]) if name in _FORGOTTEN:
+            yield first
+        case ast.Call(func=ast.Attribute(attr="maximum" | "minimum"), args=[first, _]):  # the order means nothing
             yield first
         case ast.Call(args=[first, second, *rest]) if not isinstance(first, ast.Starred):
             if not isinstance(second, ast.Starred):

@@ -11,7 +11,7 @@ from hubbub.analysis.comparison import compare
 from hubbub.analysis.render.digits import Digits
 from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, OTHER, Decoding
 from hubbub.dashboard.row_choice import card_rows, leading_answer
-from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.kinds import Choice, Set
 from hubbub.protocol.metric import Definition
 
@@ -209,12 +209,12 @@ def value_label(decoding: Decoding, i: int) -> str:
         return value if name == value else _QUANTILES.get(name, f"{100 * float(name):g} % under")
     if decoding.natural_order and (match := _BUCKET.fullmatch(value)):
         return f"{match[1]} to {match[2]}{f' {decoding.unit}' if decoding.unit else ''}"
-    return f"“{value}”" if value in ("absent", "other") else value
+    return f"“{value}”" if value in ("", "absent", "other") else value
 
 
 def several(count: int, what: str) -> str:
     """So many of something: "1 report", "2,000 reports"."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    return plural(count, what, ",")
 
 
 def withheld_in_words(num_reports: int, min_reports: int) -> str:

@@ -19,7 +19,7 @@ Curve = tuple[Array, Array, Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moves:
-    """What the estimates of some rows are sums of.
+    """How the reports of installs move the estimates of some rows.
 
     Rows rest on crowds of installs, crowds on bits, and bits on cells: one for each definition that asks. Arrays are of
     one of these four. `inside` and `outside` are the probabilities that an install inside or outside the row sets the
