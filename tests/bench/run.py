@@ -2,8 +2,8 @@
 
 Writes `tests/bench/results/quick.json` or `full.json`, and a Markdown table beside it (one part only: into `.bench/`);
 a full run of all parts also rewrites the tables in docs/benchmarks.md, as does a quick one while there is no full one.
-With `--keep` the figures of one part take the place of those kept; only accuracy can, which no other work on a machine
-changes: times of two runs are not to be compared.
+With `--keep` new tables take the place of those kept; only accuracy (or its means) can be measured so, which no other
+work on a machine changes: times of two runs are not to be compared.
 CPU time throughout, medians of interleaved repeats, one thread.
 """
 
@@ -36,16 +36,21 @@ PARTS = {
     "simulate": ["tests.bench.growth_simulate"],
 }
 
+PIECES = {"accuracy": PARTS["accuracy"], "means": ["tests.bench.accuracy_means"]}
+"""What `--keep` can measure again beside figures that are kept."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the small form: under three minutes")
-    parser.add_argument("--only", choices=[*PARTS, ""], default="", help="one part")
-    parser.add_argument("--keep", action="store_true", help="with --only accuracy: in place of the figures kept")
+    parser.add_argument("--only", choices=[*PARTS, "means", ""], default="", help="one part")
+    parser.add_argument(
+        "--keep", action="store_true", help="with --only accuracy or means: in place of the figures kept"
+    )
     parser.add_argument("--pages", action="store_true", help="measure nothing: write the pages again from the figures")
     arguments = parser.parse_args()
-    if arguments.keep and arguments.only != "accuracy":
-        parser.error("--keep is for --only accuracy: times of two runs are not to be compared")
+    if arguments.keep and arguments.only not in PIECES:
+        parser.error("--keep is for --only accuracy or means: times of two runs are not to be compared")
     if arguments.pages:
         return rewrite()
     began = time.perf_counter()
@@ -56,7 +61,7 @@ def main() -> int:
     parts = [arguments.only] if arguments.only else list(PARTS)
     rows = []
     try:
-        for name in (name for part in parts for name in PARTS[part]):
+        for name in (name for part in parts for name in {**PARTS, **PIECES}[part]):
             found = importlib.import_module(name).measure(arguments.quick, say)
             print(lines_of(found), flush=True)
             rows += found
@@ -87,13 +92,14 @@ def main() -> int:
 
 
 def beside_kept(path: Path, made: dict[str, Any], rows: list[Row]) -> tuple[dict[str, Any], list[Row]]:
-    """A kept run with the rows of this one's parts in the place of its own, and when these were measured."""
+    """A kept run with the tables of this one in the place of its own, and when these were measured."""
     kept = json.loads(path.read_text(encoding="utf-8"))
-    parts = set(made["parts"])
-    others = [row for row in map(Row.of_json, kept["rows"]) if row.part not in parts]
-    before = [row for row in others if list(PARTS).index(row.part) < min(map(list(PARTS).index, parts))]
-    again = {**kept["made"].get("again", {}), **dict.fromkeys(made["parts"], made["when"])}
-    return {**kept["made"], "again": again}, [*before, *rows, *others[len(before) :]]
+    tables = dict.fromkeys(row.table for row in rows)
+    before = list(map(Row.of_json, kept["rows"]))
+    place = min((i for i, row in enumerate(before) if row.table in tables), default=len(before))
+    others = [[row for row in some if row.table not in tables] for some in (before[:place], before[place:])]
+    again = {**kept["made"].get("again", {}), **dict.fromkeys(tables, made["when"])}
+    return {**kept["made"], "again": again}, [*others[0], *rows, *others[1]]
 
 
 def write(folder: Path, stem: str, made: dict[str, Any], rows: list[Row]) -> None:
