@@ -131,8 +131,10 @@ async def gather(
     epochs = snapshot.epochs(name)
     chosen = chosen_periods(view.epoch, epochs, definition.every)
     earlier = periods_before(chosen, epochs)
-    pair = (view.before or epochs[-2], view.after or epochs[-1]) if len(epochs) > 1 else None
-    recent = epochs[-MOST_EPOCHS:] if len(epochs) > 1 else []
+    # Of texts that nobody listed no page shows each period: a search of each would take a second, and find other rows.
+    each = epochs if len(epochs) > 1 and not definition.shape.discovers else []
+    pair = (view.before or each[-2], view.after or each[-1]) if each else None
+    recent = each[-MOST_EPOCHS:]
     want = _Wanted(snapshot, name, view, candidates)
     of_whole, of_earlier = want.of(chosen, asked=view.epoch), want.of(earlier)
     of_epoch = {epoch: want.of((epoch,)) for epoch in {*recent, *(pair or ())}}
@@ -140,7 +142,8 @@ async def gather(
     of_segment = {value: want.of(chosen, only, view.epoch) for value, only in apart.items()}
     lines = dict(list(apart.items())[:MOST_LINES]) if definition.kind in SINGLE and recent else {}
     of_line = {value: want.by_epoch(recent[-MOST_SPARK:], only) for value, only in lines.items()}
-    of_previous = {value: want.of(earlier, only) for value, only in lines.items()} if earlier else {}
+    asked_before = apart if earlier and definition.kind != "string" else {}
+    of_previous = {value: want.of(earlier, only) for value, only in list(asked_before.items())[:MOST_LINES]}
     of_cross = {pair: want.of(chosen, pair) for pair in crossed(snapshot, name, view, chosen)}
     of_cross = of_cross if definition.kind in SINGLE else {}
     if epochs:
