@@ -32,16 +32,7 @@ REGISTRY = Registry.load(Path(__file__).with_name("quill.toml"))
 LAST = epoch_of("week", datetime(2026, 11, 9, tzinfo=UTC).timestamp())
 WEEKS = range(LAST - 12, LAST + 1)
 PAGES = [f"https://{name}.example/" for name in ("news", "mail", "search", "wiki", "games", "weather")]
-PLUGINS = [
-    "git-blame",
-    "spellcheck",
-    "vim-keys",
-    "markdown-preview",
-    "git-graph",
-    "minimap",
-    "latex-suite",
-    "table-align",
-]
+PLUGINS = ["git-blame", "spelling", "vim-keys", "minimap", "git-graph", "latex", "tables", "words"]
 STARTS = {"linux": 1.75, "macos": 1.58, "windows": 2.02}
 SHARES = {"linux": 0.2, "macos": 0.3, "windows": 0.5}
 FIRST_WEEK = {"3.0": 0, "3.1": 4, "3.2": 9}
@@ -135,13 +126,19 @@ def both(rng: np.random.Generator) -> PairTally:
     return sample_pair_tally(pair, installs, masks, rng, WEEKS[-2:])
 
 
-def tallies(*names: str, seed: int = 1) -> dict[str, list[Tally]]:
+def tallies(*names: str, weeks: int = len(WEEKS), seed: int = 1) -> dict[str, list[Tally]]:
+    """Of these metrics, or of all that have answers, in so many of the newest weeks."""
     rng = np.random.default_rng(seed)
-    return {
+    found = {
         metric.name: [asked_by_turns(metric, rng)] if metric.noise.history else counted(metric, rng)
         for metric in REGISTRY
         if metric.name not in WITHOUT_ANSWERS and (not names or metric.name in names)
     }
+    return {name: [newest(tally, weeks) for tally in some] for name, some in found.items()}
+
+
+def newest(tally: Tally, weeks: int) -> Tally:
+    return Tally(tally.metric, {epoch: counts for epoch, counts in tally.epochs.items() if epoch > LAST - weeks})
 
 
 class Quill(ToldCollector):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import numpy as np
@@ -22,8 +22,8 @@ NAMES = ("dark_theme", "dedupe", "startup_time", "latency", "features", "plugins
 
 
 @pytest.fixture(scope="module")
-def collector() -> Iterator[quill.Quill]:
-    yield quill.Quill(quill.tallies(*NAMES), quill.both(np.random.default_rng(2)))
+def collector() -> quill.Quill:
+    return quill.Quill(quill.tallies(*NAMES), quill.both(np.random.default_rng(2)))
 
 
 @asynccontextmanager
@@ -105,7 +105,7 @@ async def test_two_answers_asked_as_one_lead_to_their_table(collector) -> None:
 
 
 async def test_a_page_that_waits_for_numbers_is_loaded_anew_when_they_come(collector) -> None:
-    """Bar and pickers are not part of what is renewed: the script loads a page that gets an overview for the first time."""
+    """Bar and pickers are not part of what is renewed: a page that had no overview is loaded by the script."""
     async with collector.running() as url, visiting(url, token=TOKEN, read=False) as client:
         collector.down = True
         try:
