@@ -13,14 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from hubbub.analysis import Options, compare, decode
-from hubbub.analysis.estimation.cells import PooledTally, pool
+from hubbub.analysis.distribution import Distribution
+from hubbub.analysis.estimation.cells import PooledTally, finite_population, pool
 from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.hashing import digests, positions
+from hubbub.analysis.estimation.law import Law, interval
+from hubbub.analysis.estimation.tree import Levels
 from hubbub.analysis.kinds.categorical import Questions, decode_answers
 from hubbub.analysis.options import Estimand
 from hubbub.analysis.result import ANSWER, Decoding
@@ -152,6 +156,30 @@ def side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> Decoding:
     return replace(found, variance=None) if regime.kind == "mean" else found
 
 
+def ranges_side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same of ranges, a line for each population: the ends of the intervals of its cells and of `absent`, and the
+    p-values of the cells. Trees are fitted one by one; their laws are searched together."""
+    options = Options(estimand=regime.estimand)
+    each = []
+    for tallies in worlds:
+        pools = [pool(tally) for tally in tallies]
+        shape = pools[0].metric.shape
+        assert isinstance(shape, Range)
+        levels = Levels.of(shape.branching, [of.cohorts for of in pools])
+        low, high = float(shape.low), float(shape.high)
+        each.append(Distribution.of(levels, low, high, finite_population(pools, regime.estimand), options.confidence))
+    edges = each[0].edges().tolist()
+    queries = each[0].queries([*pairwise(edges), (edges[0], edges[-1])])
+    law = Law.joined([found._law(queries) for found in each])
+    share = np.concatenate([queries @ found.leaves for found in each])
+    low, high = (
+        end.reshape(len(worlds), -1) for end in interval(share, law.variance(), law.of_rows, options.confidence)
+    )
+    absent = 1 - high[:, -1], 1 - low[:, -1]
+    low[:, -1], high[:, -1] = absent
+    return low, high, law.p_values(share).reshape(len(worlds), -1)[:, :-1]
+
+
 def _asked(kind: str) -> tuple[list[list[int]], int]:
     """Which answer each bit of each cohort asks about, and how many answers there are."""
     shape = SHAPES[kind][0]
@@ -160,6 +188,10 @@ def _asked(kind: str) -> tuple[list[list[int]], int]:
         return [[shape.bucket(c, i) for i in bits] for c in range(shape.num_cohorts)], shape.num_buckets
     width = shape.width(0)
     return [list(range(width))], width
+
+
+def _rows_side_by_side(kind: str) -> int:
+    return SHAPES["range"][1] if kind == "range" else _asked(kind)[1]
 
 
 def _joined(pools: Sequence[PooledTally]) -> PooledTally:
@@ -185,6 +217,24 @@ def judged_side_by_side(
     regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int], truths: Sequence[np.ndarray]
 ) -> list[Judged]:
     """The same of many populations. Two of them are decoded alone, too, and must come out the same."""
+    every = _ranges(regime, worlds, rows) if regime.kind == "range" else _answers(regime, worlds, rows, truths)
+    for place in (0, len(worlds) - 1):
+        alone = judged(decoded(regime, worlds[place]), rows[place], truths[place])
+        ours = every[place]
+        assert (ours.low, ours.high, ours.few) == (pytest.approx(alone.low), pytest.approx(alone.high), alone.few)
+        assert (ours.detected == alone.detected[: len(ours.detected)]).all()
+    return every
+
+
+def _ranges(regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int]) -> list[Judged]:
+    low, high, p_value = ranges_side_by_side(regime, worlds)
+    seen = p_value <= Rule(p_value.shape[1], Options().alpha).level
+    return [Judged(float(low[i, row]), float(high[i, row]), True, seen[i]) for i, row in enumerate(rows)]
+
+
+def _answers(
+    regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int], truths: Sequence[np.ndarray]
+) -> list[Judged]:
     found, size = side_by_side(regime, worlds), _asked(regime.kind)[1]
     is_mean = found.variance is None
     few = np.ones(len(found.low), dtype=bool) if is_mean else found.variance.rests_on_few(_all_of(truths, size))
@@ -196,11 +246,6 @@ def judged_side_by_side(
         mine = place * size + row
         own = seen[place * size : place * size + tests]
         every.append(Judged(float(low[mine]), float(high[mine]), bool(few[mine]), own))
-    for place in (0, len(worlds) - 1):
-        alone = judged(decoded(regime, worlds[place]), rows[place], truths[place])
-        ours = every[place]
-        assert (ours.low, ours.high, ours.few) == (pytest.approx(alone.low), pytest.approx(alone.high), alone.few)
-        assert (ours.detected == alone.detected[:tests]).all()
     return every
 
 
@@ -240,9 +285,9 @@ def _judged_all(
     truths: Sequence[np.ndarray],
     exclude_absent: bool,
 ) -> list[Judged]:
-    """Side by side where that can be done: ranges, strings and shares of those who answered are decoded one by one, and
-    so is what a histogram has no bit for."""
-    size = 0 if exclude_absent or regime.kind in ("range", "string") else _asked(regime.kind)[1]
+    """Side by side where that can be done: strings and shares of those who answered are decoded one by one, and so is
+    what a histogram has no bit for."""
+    size = 0 if exclude_absent or regime.kind == "string" else _rows_side_by_side(regime.kind)
     found = {
         i: judged(decoded(regime, worlds[i], exclude_absent=exclude_absent), row, truths[i])
         for i, row in enumerate(rows)

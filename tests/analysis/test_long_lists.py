@@ -410,3 +410,13 @@ def test_what_a_list_is_says_whether_it_is_read_in_pieces(tmp_path, monkeypatch)
         assert is_long(tmp_path / name) is long, name
     assert is_long(tmp_path)
     assert not is_long(tmp_path / "none.txt")
+
+
+def test_a_piece_finds_those_of_its_own_numbers_and_no_other():
+    def nothing(values):
+        return values
+
+    piece = shards.Piece(np.array([3, 4, 6]), [b"c", b"d", b"f"], np.zeros((3, 2), np.uint64), nothing, nothing)
+    assert piece.places(np.array([1, 3, 6, 7, 9])).tolist() == [0, 2]
+    assert piece.places(np.array([4])).tolist() == [1]
+    assert piece.places(np.array([1, 2, 7])).tolist() == []

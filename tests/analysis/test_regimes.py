@@ -65,9 +65,9 @@ def test_what_is_stated_is_not_refuted_on_the_whole_grid(kind, epsilon, estimand
 
 
 def narrow() -> list[Regime]:
-    """Forty regimes, spread over the grid."""
+    """Forty regimes, spread over the grid; of installs that reported and of populations by turns."""
     every = [Regime(k, n, e, m, h) for h in HOW for k in SHAPES for n in INSTALLS for e in EPSILONS for m in ESTIMANDS]
-    return every[:: len(every) // 40][:40]
+    return [every[len(every) // 40 * i + i % 2] for i in range(40)]
 
 
 @pytest.mark.proof

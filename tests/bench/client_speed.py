@@ -8,20 +8,24 @@ do. The timer's start is that of its thread; its wake-ups are counted in virtual
 due; its memory is what Python allocates for timer and thread (the system adds the pages of a stack that it touches).
 Import and start times are CPU times of fresh
 interpreters, less that of an empty one, best of 20, against `import sqlite3, json, tomllib`; a start is the import and
-a client of examples/metrics.toml for somebody who agreed.
+a client of examples/metrics.toml for somebody who agreed. Where valgrind is installed, both are counted in instructions
+as well, which is the same number on a busy machine.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 import timeit
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hubbub.client import Client, Registry, timers
@@ -35,6 +39,8 @@ LIMITS = {
     "record_median_us": 200.0,
     "import_ratio": 2.0,
     "start_ratio": 2.1,
+    "import_ratio_instructions": 2.0,
+    "start_ratio_instructions": 2.0,
 }
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "metrics.toml"
 
@@ -131,25 +137,8 @@ def _timed(call: Callable[[], object]) -> float:
 
 def import_cost(repeat: int = 20) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as cache:
-        state = {
-            "endpoint": "http://127.0.0.1:9",
-            "state_dir": f"{cache}/state",
-            "environ": {"HUBBUB_MODE": "on"},
-            "segments": {"release": "2.1"},  # without it a warning is logged, and logging is loaded for that
-        }
-        with Client(EXAMPLE, **state) as client:
-            client.consent(True)
-        statements = {
-            "nothing": "pass",
-            "stdlib": "import sqlite3, json, tomllib",
-            "client": "from hubbub.client import Client",
-            "start": f"from hubbub.client import Client; Client({str(EXAMPLE)!r}, **{state})",
-        }
+        statements, environ = _statements(cache)
         fastest = dict.fromkeys(statements, float("inf"))
-        # Compiled files as an installed package has them, whatever this environment says of writing them.
-        environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {
-            "PYTHONPYCACHEPREFIX": cache
-        }
         for turn in range(repeat + 1):
             for name, statement in statements.items():  # interleaved: a slow minute hits all alike
                 spent = _cpu_seconds([sys.executable, "-c", statement], environ)
@@ -165,6 +154,49 @@ def import_cost(repeat: int = 20) -> dict[str, float]:
     }
 
 
+def counted_import_cost() -> dict[str, float]:
+    if shutil.which("valgrind") is None:
+        return {}
+    with tempfile.TemporaryDirectory() as cache:
+        statements, environ = _statements(cache)
+        spent = {}
+        for name, statement in statements.items():
+            _cpu_seconds([sys.executable, "-c", statement], environ)  # compiles
+            spent[name] = _instructions([sys.executable, "-c", statement], environ)
+    stdlib, imported, started = (spent[name] - spent["nothing"] for name in ("stdlib", "client", "start"))
+    return {"import_ratio_instructions": imported / stdlib, "start_ratio_instructions": started / stdlib}
+
+
+def _statements(cache: str) -> tuple[dict[str, str], dict[str, str]]:
+    """What is run, and in which environment; with a state in this folder, of somebody who agreed."""
+    state = {
+        "endpoint": "http://127.0.0.1:9",
+        "state_dir": f"{cache}/state",
+        "environ": {"HUBBUB_MODE": "on"},
+        "segments": {"release": "2.1"},  # without it a warning is logged, and logging is loaded for that
+    }
+    with Client(EXAMPLE, **state) as client:
+        client.consent(True)
+    statements = {
+        "nothing": "pass",
+        "stdlib": "import sqlite3, json, tomllib",
+        "client": "from hubbub.client import Client",
+        "start": f"from hubbub.client import Client; Client({str(EXAMPLE)!r}, **{state})",
+    }
+    # Compiled files as an installed package has them, whatever this environment says of writing them.
+    environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPYCACHEPREFIX": cache}
+    return statements, environ
+
+
+def _instructions(command: list[str], environ: Mapping[str, str]) -> int:
+    counting = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    same_order = {**environ, "PYTHONHASHSEED": "0"}
+    run = subprocess.run([*counting, *command], env=same_order, capture_output=True, text=True, check=True)
+    found = re.search(r"I +refs: +([0-9,]+)", run.stderr)
+    assert found, run.stderr
+    return int(found[1].replace(",", ""))
+
+
 def _cpu_seconds(command: list[str], environ: dict[str, str]) -> float:
     """What a child process spends, not how long it waits: this machine is shared."""
     pid = os.posix_spawn(command[0], command, environ)
@@ -174,7 +206,7 @@ def _cpu_seconds(command: list[str], environ: dict[str, str]) -> float:
 
 
 def measure() -> dict[str, float]:
-    return {**respond_cost(), **record_cost(), **timer_cost(), **import_cost()}
+    return {**respond_cost(), **record_cost(), **timer_cost(), **import_cost(), **counted_import_cost()}
 
 
 def main() -> None:

@@ -141,6 +141,14 @@ def times_embedded(found: dict[tuple[str, str], list[Cost]], shape: str, name: s
     return both / statistics.median(cost.collectors for cost in found[shape, "embedded"])
 
 
+def times_one(found: dict[tuple[str, str], list[Cost]], shape: str) -> float:
+    """How many batches two collectors take while one takes one: medians of batches a second."""
+    one, two = (
+        statistics.median(cost.rate for cost in found[shape, name]) for name in ("one collector", "two collectors")
+    )
+    return two / one
+
+
 def in_words(found: dict[tuple[str, str], list[Cost]]) -> Iterator[str]:
     for (shape, name), costs in found.items():
         mine, database, rate, wal = (
@@ -151,6 +159,8 @@ def in_words(found: dict[tuple[str, str], list[Cost]]) -> Iterator[str]:
             f"{shape:34} {name:16} {mine:6.0f} + {database:4.0f} us a batch, "
             f"{times_embedded(found, shape, name):.2f} x embedded; {rate:6.0f} batches a second; {wal:6.0f} B of WAL"
         )
+    for shape in SHAPES:
+        yield f"{shape:34} two collectors store {times_one(found, shape):.2f} times the batches of one in a second"
 
 
 def main() -> None:

@@ -22,7 +22,8 @@ def page(made: dict[str, Any], rows: list[Row]) -> str:
     compared = compare(rows)
     head = [
         f"{made['when']}; {made['machine']}; Python {made['python']}; hubbub {made['hubbub']}; "
-        f"{made['seconds'] / 60:.0f} minutes in all.",
+        f"{made['seconds'] / 60:.0f} minutes in all."
+        + "".join(f" {TITLES[part]}: measured again, {when}." for part, when in made.get("again", {}).items()),
         "",
         "Peers: " + ", ".join(f"{name} {version}" for name, version in made["versions"].items()) + ".",
         "",

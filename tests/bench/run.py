@@ -2,6 +2,8 @@
 
 Writes `tests/bench/results/quick.json` or `full.json`, and a Markdown table beside it (one part only: into `.bench/`);
 a full run of all parts also rewrites the tables in docs/benchmarks.md, as does a quick one while there is no full one.
+With `--keep` the figures of one part take the place of those kept; only accuracy can, which no other work on a machine
+changes: times of two runs are not to be compared.
 CPU time throughout, medians of interleaved repeats, one thread.
 """
 
@@ -39,8 +41,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the small form: under three minutes")
     parser.add_argument("--only", choices=[*PARTS, ""], default="", help="one part")
+    parser.add_argument("--keep", action="store_true", help="with --only accuracy: in place of the figures kept")
     parser.add_argument("--pages", action="store_true", help="measure nothing: write the pages again from the figures")
     arguments = parser.parse_args()
+    if arguments.keep and arguments.only != "accuracy":
+        parser.error("--keep is for --only accuracy: times of two runs are not to be compared")
     if arguments.pages:
         return rewrite()
     began = time.perf_counter()
@@ -67,14 +72,28 @@ def main() -> int:
         "hubbub": version("hubbub"),
         "versions": _pins(),
     }
-    stem = ("quick" if arguments.quick else "full") + (f"-{arguments.only}" if arguments.only else "")
-    folder = PLACE if arguments.only else RESULTS  # parts of a run are for looking, not for keeping
+    stem = "quick" if arguments.quick else "full"
+    if arguments.keep:
+        made, rows = beside_kept(RESULTS / f"{stem}.json", made, rows)
+    elif arguments.only:
+        stem += f"-{arguments.only}"
+    folder = PLACE if arguments.only and not arguments.keep else RESULTS  # else parts of a run are only for looking
     folder.mkdir(exist_ok=True)
     write(folder, stem, made, rows)
     verdicts = [one.verdict for one in compare(rows) if one.verdict != "limit"]
     behind = f"behind in {verdicts.count('behind')} of {len(verdicts)} comparisons"
     say(f"written to {(folder / stem).relative_to(ROOT)}.json and .md; {behind}")
     return 0
+
+
+def beside_kept(path: Path, made: dict[str, Any], rows: list[Row]) -> tuple[dict[str, Any], list[Row]]:
+    """A kept run with the rows of this one's parts in the place of its own, and when these were measured."""
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    parts = set(made["parts"])
+    others = [row for row in map(Row.of_json, kept["rows"]) if row.part not in parts]
+    before = [row for row in others if list(PARTS).index(row.part) < min(map(list(PARTS).index, parts))]
+    again = {**kept["made"].get("again", {}), **dict.fromkeys(made["parts"], made["when"])}
+    return {**kept["made"], "again": again}, [*before, *rows, *others[len(before) :]]
 
 
 def write(folder: Path, stem: str, made: dict[str, Any], rows: list[Row]) -> None:

@@ -18,7 +18,7 @@ from tests.bench.collector_throughput import measure as measure_throughput
 from tests.bench.environments import NAMES, PEERS
 from tests.bench.page import BEGIN, END, page, replaced
 from tests.bench.rows import US, Row, averages, compare, times
-from tests.bench.run import DOCUMENT, PARTS, RESULTS
+from tests.bench.run import DOCUMENT, PARTS, RESULTS, beside_kept, main
 
 BAND = 3.0
 """How many times a ratio may differ from the committed one, either way."""
@@ -99,6 +99,31 @@ def test_pages_hold_the_figures_of_their_runs_and_the_document_those_of_the_full
         assert path.with_suffix(".md").read_text(encoding="utf-8") == shown[path.stem]
     between = DOCUMENT.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0].strip()
     assert between == shown.get("full", shown["quick"]).strip()
+
+
+def test_accuracy_measured_again_takes_the_place_of_the_figures_kept_and_says_when(tmp_path) -> None:
+    rows = [row(US, 1.0), row(US, 2.0, part="accuracy", table="A mean"), row(US, 3.0, part="decode")]
+    made = {"when": "then", "machine": "m", "python": "3", "hubbub": "0", "seconds": 60, "versions": {}}
+    path = tmp_path / "full.json"
+    path.write_text(json.dumps({"made": made, "rows": [one.as_json() for one in rows]}))
+    again = [row(US, 4.0, part="accuracy", table="A mean"), row(US, 5.0, part="accuracy", table="A set")]
+    told, found = beside_kept(path, {"when": "now", "parts": ["accuracy"]}, again)
+    assert [(one.part, one.value) for one in found] == [
+        ("client", 1.0),
+        ("accuracy", 4.0),
+        ("accuracy", 5.0),
+        ("decode", 3.0),
+    ]
+    assert "then; m; Python 3; hubbub 0; 1 minutes in all. Accuracy at equal epsilon: measured again, now." in page(
+        told, found
+    )
+
+
+def test_times_of_two_runs_are_never_put_side_by_side(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["run", "--only", "client", "--keep"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "--keep is for --only accuracy" in capsys.readouterr().err
 
 
 def test_every_version_of_a_peer_is_pinned() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -34,4 +35,6 @@ def test_the_client_costs_its_host_no_more_than_promised(figure) -> None:
     for name, value in best.items():
         figure(name, f"{value:.2f}")
     for name, limit in LIMITS.items():
+        if name.endswith("_instructions") and shutil.which("valgrind") is None:
+            continue
         assert best[name] <= limit, f"{name} must be at most {limit}, got {best[name]:.2f} (best of 3 runs)"

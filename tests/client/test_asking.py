@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 
 from hubbub.client import Client
-from hubbub.client.consent import Reason
+from hubbub.client.consent import ASK, MODES
+from hubbub.client.vocabulary import Mode, Reason
 from hubbub.protocol.label import short
 from tests.client.install import Install
 from tests.client.processes import hubbub
@@ -62,6 +63,8 @@ def test_after_a_yes_the_endpoint_and_the_test_run_are_the_reason(install: Insta
 
 
 def test_every_reason_is_one_of_those_declared() -> None:
+    assert get_args(Mode) == MODES
+    assert set(ASK) <= set(get_args(Reason))
     assert set(get_args(Reason)) >= {"agreed", "declined", "not_asked", "asks_more", "no_place", "busy", "unusable"}
 
 

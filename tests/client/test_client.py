@@ -93,12 +93,12 @@ def test_an_unknown_metric_is_logged_once_and_counted(install: Install, caplog: 
     for _ in range(2):
         client.record("thema", "Kilimanjaro")
     (record,) = caplog.records
-    assert record.getMessage() == "record('thema'): thema is not a key that is known here; did you mean theme?"
+    assert record.getMessage() == "record('thema'): 'thema' is no metric of org.example.editor; did you mean theme?"
     assert client.status().counts == {"unknown_metric": 2}
 
 
 def test_an_unknown_metric_raises_under_strict(install: Install) -> None:
-    with pytest.raises(ValueError, match=r"record\('thema'\): thema is not a key"):
+    with pytest.raises(ValueError, match=r"record\('thema'\): 'thema' is no metric of"):
         install.client(ASKS, strict=True).record("thema", True)
 
 

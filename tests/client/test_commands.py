@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -115,8 +116,24 @@ def test_status_explains_which_rule_decided(lived: Install, given, first: str, m
 def test_status_of_an_app_that_never_ran_makes_nothing(tmp_path: Path) -> None:
     done = hubbub("status", "--app", "org.example.other", HUBBUB_STATE=str(tmp_path / "states"))
     assert done.returncode == 0
-    assert done.stdout.splitlines()[0] == "org.example.other: local, because nobody has been asked yet"
+    first, second, *_ = done.stdout.splitlines()
+    assert first == "org.example.other: local, because nobody has been asked yet"
+    assert second == "  nothing is kept here by an app called org.example.other"
     assert not (tmp_path / "states").exists()
+
+
+def test_a_mistyped_app_is_told_from_one_that_is_now_off(lived: Install, tmp_path: Path) -> None:
+    place = {"HUBBUB_STATE": str(tmp_path / "states")}
+    (tmp_path / "states").mkdir()
+    shutil.copytree(lived.directory, tmp_path / "states" / "org.example.editor")
+    done = hubbub("off", "--app", "org.example.editr", **place)
+    assert done.stdout == (
+        "Off before it ever ran: nothing is kept here by an app called org.example.editr; apps that do: "
+        "org.example.editor.\n"
+    )
+    assert "editor" not in hubbub("off", "--app", "org.example.editor", **place).stdout
+    explained = hubbub("status", "--explain", **place).stdout.splitlines()
+    assert "  * off    you declined" in explained  # of every app, also without --app
 
 
 def test_status_in_a_container_without_a_directory_says_so(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from typing import get_args
 
 import pytest
 
-from hubbub.client.facts import FactName, Facts, add_counts, put, read_counts, read_facts
+from hubbub.client.facts import Facts, add_counts, put, read_counts, read_facts
 from hubbub.client.state import State
+from hubbub.client.vocabulary import FactName
 
 
 @pytest.fixture
@@ -28,7 +29,9 @@ NOBODY = {
     "answer": None,
     "agreed": "",
     "answered_at": 0.0,
-    "reserved_for": None,
+    "agreed_to": "",
+    "fingerprint": "",
+    "reserved_for": "",
     "lifetime": None,
     "carried": 0,
     "cohorts": "",
@@ -51,6 +54,7 @@ def test_a_new_state_has_the_facts_of_nobody(db: sqlite3.Connection) -> None:
 
 def test_a_state_without_any_fact_is_nobodys() -> None:
     facts = Facts({})
+    assert tuple(vars(facts)) == NAMES, "the words that type checkers know are those that there are"
     assert {name: getattr(facts, name) for name in NAMES} == NOBODY
 
 

@@ -14,6 +14,7 @@ PACKAGE = Path(hubbub.client.__file__).parent
 
 LOADED = "import sys, json; before = set(sys.modules); {}; print(json.dumps(sorted(set(sys.modules) - before)))"
 ONLY_WHEN_SENDING = {"asyncio", "email", "http", "http.client", "logging", "ssl", "urllib.request", "uuid"}
+ONLY_FOR_TYPE_CHECKERS = {"hubbub.client.vocabulary", "hubbub.protocol.vocabulary"}
 
 
 def test_the_package_itself_loads_nothing() -> None:
@@ -26,6 +27,7 @@ def test_a_client_loads_nothing_that_only_sending_needs() -> None:
     loaded = set(run_python(LOADED.format("from hubbub.client import Client")))
     assert {"hubbub.client.client", "hubbub.client.upload", "sqlite3"} <= loaded
     assert loaded & ONLY_WHEN_SENDING == set()
+    assert loaded & (ONLY_FOR_TYPE_CHECKERS | {"dataclasses", "importlib"}) == set(), "they cost an app's start"
 
 
 def test_every_module_of_the_client_has_its_line_in_the_readme() -> None:

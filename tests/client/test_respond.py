@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from random import Random
 
 import pytest
@@ -16,6 +17,7 @@ from hubbub.client.respond import (
     respond,
 )
 from hubbub.protocol.channel import UNITS
+from hubbub.protocol.history import history_of_categories
 from hubbub.protocol.registry import Registry
 from tests.client.registries import metric, registry
 
@@ -72,3 +74,13 @@ def test_a_category_is_chosen_by_where_a_number_lies_and_none_lies_beyond_the_la
     units = (UNITS - 20, 10)
     found = {number: carry_category(0b010, 3, units, number) for number in (0, 9, 10, 19, 20, 21, UNITS - 1)}
     assert found == {0: 0b001, 9: 0b001, 10: 0b100, 19: 0b100, 20: 0b010, 21: 0b010, UNITS - 1: 0b010}
+
+
+@pytest.mark.parametrize(("number", "many"), [(-1, True), (0, False)])
+def test_flags_are_many_exactly_as_often_as_their_history_says(number: int, many: bool) -> None:
+    """`above` is so many units of 2**-24: the numbers below it, and not the first one after them."""
+    history = history_of_categories(Fraction(2), 4, 5, 2)
+    drawn = [int(history.above * UNITS) + number, 0]
+    flags = RandomDraws(lambda size: drawn.pop(0).to_bytes(size, "little")).flags(history)
+    assert (flags.bit_count() >= history.threshold) == many
+    assert drawn == []

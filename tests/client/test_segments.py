@@ -91,6 +91,11 @@ def test_a_wrong_key_or_type_is_refused(install: Install, given: dict[str, str],
     assert not install.directory.exists()
 
 
+def test_segments_that_no_registry_asks_for_are_refused(install: Install) -> None:
+    with pytest.raises(ValueError, match=r"segments must be left out where metrics.toml has no \[segments\], got 'rel"):
+        install.client(registry(metric("theme")), segments={"release": "2.1"})
+
+
 # --- epochs, upgrades, new registries ---------------------------------------------------------------------------------
 
 

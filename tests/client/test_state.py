@@ -189,7 +189,6 @@ def test_a_corrupt_state_is_set_aside_and_reported_and_never_replaced_by_a_fresh
 ) -> None:
     a_past(install)
     damage(install.directory / "state.db")
-    damaged = (install.directory / "state.db").read_bytes()
     sent = len(install.server.bodies)
     for run in range(3):
         client = install.client()
@@ -204,7 +203,7 @@ def test_a_corrupt_state_is_set_aside_and_reported_and_never_replaced_by_a_fresh
     assert len(install.server.bodies) == sent
     (aside,) = client.status().set_aside
     assert aside == str(install.directory / "state.corrupt-1.db")
-    assert Path(aside).stat().st_size >= len(damaged)
+    assert Path(aside).stat().st_size == 0  # what may lie in it in plain goes with its day; the name is what counts
     assert not (install.directory / "state.db").exists()
     assert aside in caplog.text
 

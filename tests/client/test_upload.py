@@ -101,6 +101,11 @@ def test_any_other_endpoint_is_refused_with_its_name(install: Install, endpoint:
     assert str(raised.value) == f"endpoint must be an https URL, or http on this machine, got {endpoint!r}"
 
 
+def test_an_endpoint_that_is_no_text_is_refused(install: Install) -> None:
+    with pytest.raises(ValueError, match=r"endpoint must be an https URL as a text, got int"):
+        install.client(endpoint=8787)
+
+
 # --- delivered, dropped, kept ---------------------------------------------------------------------------------------
 
 

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from hubbub.client import Answer, Client, Registry
-from hubbub.client.chance import Chance, chance_from
+from hubbub.client.chance import chance_from
 from hubbub.client.recorder import Withdrawn
 from hubbub.client.respond import RandomDraws
 from hubbub.client.state import Busy
 from hubbub.client.timer import Timer
+from hubbub.client.vocabulary import Chance
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.wire import unpack
 from hubbub.simulations.audit.departures import Departure, Record

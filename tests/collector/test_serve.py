@@ -44,7 +44,7 @@ def test_a_start_that_cannot_succeed_ends_at_once_in_words(tmp_path):
         flags = ("--metrics", str(metrics), "--port", "0")
         assert "must not be in use by another process" in start_and_fail(*flags, "--data", str(running.data))
         taken = ("--metrics", str(metrics), "--data", str(tmp_path / "other"), "--port", str(running.port))
-        assert "address already in use" in start_and_fail(*taken)
+        assert f"got 127.0.0.1 and {running.port}: address already in use" in start_and_fail(*taken)
         assert not (tmp_path / "other" / "tokens").exists(), "no token before the port is known to be free"
     segment = sorted((running.data / "log").glob("*.log"))[-1]
     segment.write_bytes(segment.read_bytes()[:36] + b"?" * 100)

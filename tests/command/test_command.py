@@ -61,6 +61,14 @@ def test_a_command_like_no_other_is_answered_without_a_guess():
     assert "hubbub --help" in said
 
 
+def test_a_wrong_option_is_answered_in_one_line_and_not_with_all_options(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["completion", "--colour"])
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("hubbub completion: ")
+    assert said.endswith("; `hubbub completion --help` lists all")
+
+
 @pytest.mark.parametrize("name", SUBCOMMANDS)
 def test_every_command_explains_itself_with_an_example(name, capsys):
     """In this process: forty interpreters that each import numpy would show nothing more."""

@@ -88,7 +88,8 @@ def test_mistakes_end_it_in_one_sentence(tmp_path) -> None:
         done = run("--from", *write_samples(tmp_path, days=1), "--port", taken.getsockname()[1])
     assert done.returncode == 2
     assert done.stderr.startswith("hubbub dashboard: ")
-    assert "address already in use" in done.stderr
+    assert "got 127.0.0.1 and " in done.stderr
+    assert "address already in use; --port takes another, 0 any that is free" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     (tmp_path / "empty").write_text("\n")
     done = run("--from", "http://127.0.0.1:9", "--token-file", tmp_path / "empty")

@@ -34,6 +34,7 @@ NOT_RUN = [
         "it sets up an environment; tests/packaging and tests/simulations/demo/test_demo.py do both", r"make demo\b"
     ),
     *_because("no package index is asked in a test; tests/packaging/test_bare_install.py installs", r"pip install\b"),
+    *_because("it would be empty; what follows runs in the environment of the tests", r"python3 -m venv\b"),
     *_because("tests/simulations/demo/test_demo.py runs it with a smaller crowd", r"hubbub demo\b"),
     *_because("needs a system manager and root", r"(sudo )?systemctl\b", r"sudo \w+"),
     *_because("needs a Docker daemon", r"docker\b"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.protocol.cadence import CADENCES, epoch_of, epoch_start, epoch_text, parse_epoch
+from hubbub.protocol.vocabulary import Cadence
 
 DAY = 86_400
 TWO_HUNDRED_YEARS = [date(1970, 1, 1) + timedelta(days=n) for n in range(200 * 366)]
@@ -17,6 +19,10 @@ PERIODS = ("day", "week", "month")
 
 def noon(day: date) -> float:
     return datetime(day.year, day.month, day.day, 12, tzinfo=UTC).timestamp()
+
+
+def test_the_cadences_are_those_that_type_checkers_know() -> None:
+    assert get_args(Cadence) == CADENCES
 
 
 def test_a_day_is_named_as_its_date_for_200_years() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.protocol.channel import UNITS, BitChannel, KaryChannel, Noise
-from hubbub.protocol.epsilon import LARGEST, SMALLEST, exp_below, log_above, show
+from hubbub.protocol.epsilon import LARGEST, SMALLEST, exp_below, in_limits, log_above, show
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.noise import kary_noise, many_bit_noise, one_bit_noise, rappor_noise
 
@@ -112,6 +112,11 @@ def test_a_bit_channel_must_tell_a_one_from_a_zero(one: Fraction, zero: Fraction
 )
 def test_a_kary_channel_must_be_a_law(channel: tuple[int, Fraction, Fraction], expected: str) -> None:
     assert problems_of(lambda: KaryChannel(*channel)) == (expected,)
+
+
+@given(st.fractions(-1, 20, max_denominator=10_000) | st.sampled_from([SMALLEST, LARGEST]))
+def test_the_limits_of_an_epsilon_are_those_that_are_stated(epsilon: Fraction) -> None:
+    assert in_limits(epsilon) == (SMALLEST <= epsilon <= LARGEST)
 
 
 def test_the_memo_must_leave_doubt() -> None:

@@ -7,7 +7,8 @@ from math import exp
 
 import pytest
 
-from hubbub.client.respond import Draws, Random, flags_of, permanent_response
+from hubbub.client.respond import flags_of, permanent_response
+from hubbub.client.vocabulary import Draws, Random
 from hubbub.protocol.channel import UNIT, SubsetChannel, Units
 from hubbub.protocol.epsilon import exp_below
 from hubbub.protocol.history import History, history_of_categories, variance

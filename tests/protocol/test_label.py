@@ -36,6 +36,13 @@ def test_the_words_on_the_example_are_as_they_were_agreed() -> None:
     assert words(Registry.load(EXAMPLE)) + "\n" == (HERE / "label_of_the_example.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("why", "said"), [("Who?", "Who?"), ("Now!", "Now!"), ("To see.", "To see."), ("To see", "To see.")]
+)
+def test_a_purpose_ends_with_one_stop(why: str, said: str) -> None:
+    assert row(words(registry(why=f'"{why}"')), "why") == said
+
+
 def test_the_facts_on_the_example_are_as_they_were_agreed() -> None:
     agreed = json.loads((HERE / "label_of_the_example.json").read_text(encoding="utf-8"))
     assert facts(Registry.load(EXAMPLE)) == agreed

@@ -81,7 +81,7 @@ def test_the_metrics_of_a_registry_are_found_by_name_and_cadence() -> None:
     assert len(found) == 8
     assert found.cadences == ("day", "week", "month")
     assert [metric.name for metric in found.with_cadence("week")] == WEEKLY
-    with pytest.raises(KeyError, match="homepge is not a key that is known here; did you mean homepage"):
+    with pytest.raises(KeyError, match=r"homepge' is no metric of org.example.editor; did you mean homepage"):
         found["homepge"]
 
 

@@ -6,13 +6,12 @@ import copy
 import pickle
 import sys
 from collections.abc import Iterator
-from functools import cached_property
 from typing import ClassVar
 
 import pytest
 
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.value import Value
+from hubbub.protocol.value import Value, cached_property
 
 
 class Point(Value):

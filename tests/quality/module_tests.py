@@ -1,5 +1,5 @@
 """Which tests are a module's own: in the folder of its package's tests, those named after it and those that import it,
-themselves or through what helps them. If there is none, the whole folder."""
+themselves or through what helps them. If there is none, those of the modules that import it, or the whole folder."""
 
 from __future__ import annotations
 
@@ -12,14 +12,31 @@ from pathlib import Path
 @cache
 def tests_of(root: Path, module: str, folder: str) -> tuple[str, ...]:
     """Paths below the root; those that bear its name come first, because they will notice first."""
-    path = Path(module)
-    dotted = ".".join(path.with_suffix("").parts[1:])
-    stem = path.parent.name if path.stem == "__init__" else path.stem
     files = [file for file in sorted((root / folder).rglob("test_*.py")) if not file.stem.endswith("_proof")]
+    found, seen, nearest = _own(root, module, files), {module}, [module]
+    while nearest and not found:  # it is somebody's helper
+        nearest = [user for helper in nearest for user in _users(root, helper) if user not in seen]
+        seen.update(nearest)
+        found = {file: None for user in nearest for file in _own(root, user, files)}
+    return tuple(file.relative_to(root).as_posix() for file in found or files)
+
+
+def _own(root: Path, module: str, files: list[Path]) -> dict[Path, None]:
+    path = Path(module)
+    stem = path.parent.name if path.stem == "__init__" else path.stem
     named = [file for file in files if re.search(rf"_{stem}(_|$)", file.stem)]
-    importing = [file for file in files if file not in named and _reaches(root, file, dotted.removesuffix(".__init__"))]
-    found = [*named, *importing] or files
-    return tuple(file.relative_to(root).as_posix() for file in found)
+    return dict.fromkeys([*named, *(file for file in files if _reaches(root, file, _dotted(module)))])
+
+
+def _users(root: Path, module: str) -> list[str]:
+    """The modules that import it."""
+    dotted = _dotted(module)
+    files = sorted(root.joinpath(*Path(module).parts[:2]).rglob("*.py"))
+    return [file.relative_to(root).as_posix() for file in files if dotted in _imported(file)]
+
+
+def _dotted(module: str) -> str:
+    return ".".join(Path(module).with_suffix("").parts[1:]).removesuffix(".__init__")
 
 
 def _reaches(root: Path, test: Path, dotted: str) -> bool:

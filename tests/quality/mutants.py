@@ -136,7 +136,6 @@ def run(project: Project, chosen: Sequence[Mutant], workers: int) -> dict[Mutant
     for mutant in chosen:
         if mutant not in results:
             todo.put(mutant)
-    seconds_unmutated: dict[tuple[str, ...], float] = {}
     lock = threading.Lock()
 
     def work(folder: Path) -> None:
@@ -144,7 +143,7 @@ def run(project: Project, chosen: Sequence[Mutant], workers: int) -> dict[Mutant
             with ThrowawayTree(project.root, project.on_path, folder) as tree:
                 for mutant in _taken(todo):
                     began = time.monotonic()
-                    verdict = _try(project, tree, mutant, seconds_unmutated)
+                    verdict = _try(project, tree, mutant)
                     with lock:
                         results[mutant] = verdict
                         with record.open("a", encoding="utf-8") as file:
@@ -177,13 +176,10 @@ def _known(record: Path) -> Iterator[tuple[str, str]]:
         yield found["mutant"], found["verdict"]
 
 
-def _try(project: Project, tree: ThrowawayTree, mutant: Mutant, seconds_unmutated: dict[tuple[str, ...], float]) -> str:
-    tests = tests_of(project.root, mutant.module, mutant.area.tests)
-    if tests not in seconds_unmutated:
-        seconds_unmutated[tests] = tree.unmutated_seconds(tests)
+def _try(project: Project, tree: ThrowawayTree, mutant: Mutant) -> str:
     mutated = mutant.mutation.apply(tree.original(mutant.module))
     compile(mutated, mutant.module, "exec")  # else it would be noticed by everybody, and say nothing
-    return tree.try_mutant(mutant.module, mutated, tests, seconds_unmutated[tests])
+    return tree.try_mutant(mutant.module, mutated, tests_of(project.root, mutant.module, mutant.area.tests))
 
 
 def complaints(project: Project, mutants: Sequence[Mutant], results: dict[Mutant, str]) -> list[str]:

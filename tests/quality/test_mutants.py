@@ -20,7 +20,8 @@ def more(count: int, limit: int) -> int:
 TOY_TEST = """
 from toy.counting import more
 
-def test_one_is_added():
+def test_one_is_added(pytestconfig):
+    pytestconfig.cache.mkdir("as tests with a PostgreSQL server do")
     assert more(1, limit=9) == 2
 """
 SURVIVOR = "min(count + 1, limit) -> (count + 1)"
@@ -136,16 +137,18 @@ def test_a_survivor_fails_the_run_until_it_has_a_reason_that_applies(toy, capsys
 
 
 def test_a_mutant_that_never_ends_is_ended(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(throwaway_tree, "FIRST_LIMIT", 3)
     monkeypatch.setattr(throwaway_tree, "MARGIN", 0)
     endless = "def more(count, limit):\n    while True:\n        pass\n"
     with ThrowawayTree(toy.root, toy.on_path, tmp_path / "copy") as tree:
-        usual = tree.unmutated_seconds(["tests"])
-        assert tree.try_mutant("source/toy/counting.py", endless, ["tests"], usual) == throwaway_tree.TIMED_OUT
-        assert tree.unmutated_seconds(["tests"]) > 0, "the module is as it was"
+        assert tree.try_mutant("source/toy/counting.py", endless, ["tests"]) == throwaway_tree.TIMED_OUT
+        assert tree.try_mutant("source/toy/counting.py", TOY, ["tests"]) == throwaway_tree.SURVIVED, "it is as it was"
     assert not (tmp_path / "copy").exists()
 
 
 def test_tests_that_fail_without_a_mutant_prove_nothing(toy):
     (toy.root / "tests" / "test_toy.py").write_text(TOY_TEST.replace("== 2", "== 3"))
-    with pytest.raises(AssertionError, match=r"without any mutant tests/test_toy\.py must pass, and do not"):
+    with pytest.raises(
+        AssertionError, match=r"without any mutant tests/test_toy\.py::test_one_is_added must pass, and do not"
+    ):
         main(["--workers", "1"], toy)

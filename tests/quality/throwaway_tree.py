@@ -7,6 +7,7 @@ also a process that a test starts, with whatever variables, runs the copy.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,12 +22,16 @@ from typing import Self
 from tests.leftovers import command_of, living_descendants
 
 KILLED, TIMED_OUT, SURVIVED = "killed", "timed out", "survived"
+FIRST_LIMIT = 120
+"""Seconds that each file of tests may take. Where they are too few, it is found out how long the tests take as they
+are; most mutants need not wait for that."""
 LIMIT, MARGIN = 4, 60
-"""A mutant may take so many times as long as none, and so many seconds more: the machine may have other work, too."""
+"""A mutant may then take so many times as long as none, and so many seconds more: the machine may have other work."""
 NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv*", ".bench", ".mutants", ".proof", "build", "__pycache__", ".*_cache"
 )
-_SILENT = ("-q", "-x", "-p", "no:cacheprovider", "--no-header", "--tb=line")
+_SILENT = ("-q", "-x", "-rfE", "--no-header", "--tb=line")
+_NOTICED_BY = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py(?:::\w+)*)", re.MULTILINE)
 
 
 class ThrowawayTree:
@@ -38,6 +43,7 @@ class ThrowawayTree:
         self._tree = folder / "tree"
         self._python = folder / "environment" / "bin" / "python"
         self._writes = 0
+        self._pass_unmutated: dict[tuple[str, ...], float] = {}
         shutil.copytree(root, self._tree, ignore=NOT_COPIED)
         (folder / "tmp").mkdir()
         self._make_environment(on_path)
@@ -52,25 +58,38 @@ class ThrowawayTree:
     def original(self, module: str) -> str:
         return (self._root / module).read_text(encoding="utf-8")
 
-    def unmutated_seconds(self, tests: Sequence[str]) -> float:
-        """How long these tests take as they are. They must pass: else nothing could be learnt from a failure."""
-        began = time.monotonic()
-        status, output = self._pytest(tests, limit=3600)
-        assert status == 0, f"without any mutant {' '.join(tests)} must pass, and do not:\n{output}"
-        return time.monotonic() - began
-
-    def try_mutant(self, module: str, mutated: str, tests: Sequence[str], usual_seconds: float) -> str:
-        self._write(module, mutated)
-        try:
-            status, output = self._pytest(tests, limit=LIMIT * usual_seconds + MARGIN)
-        finally:
-            self._write(module, self.original(module))
+    def try_mutant(self, module: str, mutated: str, tests: Sequence[str]) -> str:
+        status, output = self._pytest_mutated(module, mutated, tests, FIRST_LIMIT * len(tests))
+        if status is None:
+            patience = LIMIT * self._unmutated_seconds(tests) + MARGIN
+            if patience > FIRST_LIMIT * len(tests):
+                status, output = self._pytest_mutated(module, mutated, tests, patience)
         if status is None:
             return TIMED_OUT
         # 1: a test failed. 2: interrupted, as by a module that cannot even be imported. 3: an error of pytest's own
         # parts, which a mutant under a fixture can cause. 4 and 5 say that no test ran: they would prove nothing.
         assert status in (0, 1, 2, 3), output
-        return SURVIVED if status == 0 else KILLED
+        if status == 0:
+            return SURVIVED
+        self._unmutated_seconds(_NOTICED_BY.findall(output)[:1] or tests)
+        return KILLED
+
+    def _unmutated_seconds(self, tests: Sequence[str]) -> float:
+        """How long these tests take as they are. They must pass: else nothing could be learnt from a failure."""
+        key = tuple(tests)
+        if key not in self._pass_unmutated:
+            began = time.monotonic()
+            status, output = self._pytest(tests, limit=3600)
+            assert status == 0, f"without any mutant {' '.join(tests)} must pass, and do not:\n{output}"
+            self._pass_unmutated[key] = time.monotonic() - began
+        return self._pass_unmutated[key]
+
+    def _pytest_mutated(self, module: str, mutated: str, tests: Sequence[str], limit: float) -> tuple[int | None, str]:
+        self._write(module, mutated)
+        try:
+            return self._pytest(tests, limit)
+        finally:
+            self._write(module, self.original(module))
 
     def _write(self, module: str, text: str) -> None:
         path = self._tree / module

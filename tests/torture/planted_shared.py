@@ -4,6 +4,8 @@ import os
 import sys
 import time
 
+import numpy as np
+
 from hubbub.collector.message_layout import Layout
 from hubbub.collector.postgres import session, taking
 from hubbub.collector.postgres.store import PostgresStore
@@ -15,17 +17,14 @@ from hubbub.protocol.refusal import Refused
 def no_dedup() -> None:
     """Every id is a new one."""
 
-    class Fresh(taking.Uuids):
-        def __init__(self, values: bytes) -> None:
-            super().__init__(os.urandom(len(values)))
-
-    taking.Uuids = Fresh
+    uuids = taking.uuids
+    taking.uuids = lambda ids: uuids(np.frombuffer(os.urandom(ids.size), np.uint8).reshape(ids.shape))
 
 
 def two_transactions() -> None:
     """First the ids, then the batches: a death in between loses what nobody will send again as new."""
 
-    def ask(connection, shared, arrivals):
+    def ask(connection, shared, arrivals, expect_new):
         new = sorted({arrival.layout.lot for arrival in arrivals} - shared.lots.keys())
         if new:
             connection.execute("select open_lots(%s::int[])", (new,))
@@ -40,7 +39,7 @@ def two_transactions() -> None:
         time.sleep(0.3)  # long enough that a kill falls here, on any machine
         body = b"".join(arrival.message for number, arrival in enumerate(arrivals, 1) if number not in before)
         if body:
-            connection.execute("insert into journal (body) values (%b)", (body,))
+            connection.execute("insert into journal (body, turn) values (%b, %s)", (body, shared.turn))
         return before
 
     taking._ask = ask

@@ -95,6 +95,8 @@ class Install(Answers):
         elif self.running["endpoint"] != self.running["registry"]["recipient"]["url"]:
             mode, reason = "local", "wrong_endpoint" if self.running["endpoint"] else "no_endpoint"
         self.running["mode"], self.running["reason"] = mode, reason
+        if mode != "on":
+            self.close_past()
         self.wake = float("inf")
         if mode == "on":
             self.look()
@@ -111,6 +113,18 @@ class Install(Answers):
     def discard_unsent(self):
         self.outbox, self.reports, self.gathered = [], {}, {}
         self.epochs = {epoch: (True, segment) for epoch, (_, segment) in self.epochs.items()}
+
+    def close_past(self):
+        for (every, epoch), (_, segment) in self.epochs.items():
+            if epoch < epoch_of(every, self.now):
+                self.epochs[every, epoch] = True, segment
+        self.reports = {w: row for w, row in self.reports.items() if w[1] >= epoch_of(row[0], self.now)}
+        self.drop_gathered()
+
+    def drop_gathered(self):
+        cadence = {m["metric_hash"]: m["every"] for m in self.running["registry"]["metrics"]}
+        present = {w: v for w, v in self.gathered.items() if w[0] in cadence}
+        self.gathered = {w: v for w, v in present.items() if w[1] == epoch_of(cadence[w[0]], self.now)}
 
     def forget(self):
         committed = sum(row["slots"] * row["micro"] for row in self.ledger.values() if row["asked_in"] is not None)
@@ -178,6 +192,7 @@ class Install(Answers):
             for (cadence, epoch), (is_sealed, segment) in sorted(self.epochs.items()):
                 if cadence == every and epoch < epoch_of(every, self.now) and not is_sealed:
                     self.seal(every, epoch, segment)
+        self.drop_gathered()
         for every in present:
             epoch = epoch_of(every, self.now)
             if epoch > epoch_of(every, self.answered_at):

@@ -5,7 +5,7 @@ What a reader asks is a linear form in the leaves of the tree, or a ratio of two
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +13,7 @@ import numpy as np
 import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 
 from hubbub.analysis.arrays import Array, Index
-from hubbub.analysis.estimation.intervals import Ratios, critical, score_ratios
+from hubbub.analysis.estimation.intervals import Ratios, Variance, critical, score_ratios
 from hubbub.analysis.estimation.law import Law, interval
 from hubbub.analysis.estimation.tree import Levels, Spread
 from hubbub.analysis.options import WHOM, Whom
@@ -105,11 +105,12 @@ class Distribution:
         """The same, and whether anybody is in each range."""
         queries = self.queries(ranges)
         law = self._law(queries)
-        band = self._band(np.array([low for low, _ in ranges]), queries, of, law)
-        if law is None:
+        variance = None if law is None else law.variance()
+        band = self._band(np.array([low for low, _ in ranges]), queries, of, law, variance)
+        if law is None or variance is None:
             unknown = np.full(len(ranges), np.nan)
             return band, Tests(unknown, unknown + np.inf)
-        return band, Tests(law.p_values(queries @ self.leaves), np.sqrt(law.variance().floor))
+        return band, Tests(law.p_values(queries @ self.leaves), np.sqrt(variance.floor))
 
     def sums(self, leaves: Array, ranges: Sequence[tuple[float, float]]) -> Array:
         """What these leaves hold in each of the ranges."""
@@ -209,13 +210,13 @@ class Distribution:
             last = halve(last, int(coarse[kept[-1]]), 1) + 1
         return first, last
 
-    def _band(self, points: Array, queries: Array, of: Whom, law: Law | None) -> Band:
+    def _band(self, points: Array, queries: Array, of: Whom, law: Law | None, variance: Variance | None = None) -> Band:
         if of not in WHOM:
             raise Invalid([f"of must be 'answered' or 'all', got {of!r}"])
         if law is None:
             unknown = np.full(len(points), np.nan)
             return Band(points, unknown, unknown + np.inf, unknown - np.inf, unknown + np.inf)
-        share, variance = queries @ self.leaves, law.variance()
+        share, variance = queries @ self.leaves, variance or law.variance()
         low, high = interval(share, variance, law.of_rows, self.confidence)
         if of == "all":
             return Band(points, share, np.sqrt(variance.at(share)), low, high)
@@ -237,19 +238,21 @@ class Distribution:
             for r in (0.0, 0.5, 1.0)
         ]
         of_total = self.levels.spread(queries[:1], guess, self.finite).variance_of_total
-        own, with_total = ([getattr(each, name) for each in found] for name in ("variance", "covariance_with_total"))
+        own, with_total = (
+            _through(*(getattr(each, name) for each in found)) for name in ("variance", "covariance_with_total")
+        )
 
         def variance(ratio: Array) -> Array:
             r = np.clip(ratio, 0, 1)
-            return _through(own, r) - 2 * ratio * _through(with_total, r) + ratio**2 * of_total
+            return own(r) - 2 * ratio * with_total(r) + ratio**2 * of_total
 
         return score_ratios(share, self.total, variance, of_total, self.confidence)
 
 
-def _through(values: Sequence[Array], at: Array) -> Array:
+def _through(none: Array, half: Array, whole: Array) -> Callable[[Array], Array]:
     """The parabola with these values at 0, 1/2 and 1."""
-    none, half, whole = values
-    return np.asarray(none + at * (4 * half - 3 * none - whole) + 2 * at**2 * (none + whole - 2 * half))
+    slope, bend = 4 * half - 3 * none - whole, none + whole - 2 * half
+    return lambda at: np.asarray(none + at * slope + 2 * at**2 * bend)
 
 
 def _inverse(rising: Array, edges: Array, q: float) -> float:

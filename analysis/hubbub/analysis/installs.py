@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hubbub.protocol.cadence import CADENCES, Cadence, epoch_text
+from hubbub.protocol.cadence import CADENCES, epoch_text
 from hubbub.protocol.segments import Segment
 from hubbub.protocol.tally import Tally, common_segment
+from hubbub.protocol.vocabulary import Cadence
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,9 @@ class Beginning:
     """How many texts begin so, found without a list: tested at its level, and corrected for all that were tried."""
 
     text: str  # the beginning; a character that is cut within is left out
+    hex: str  # its bytes in hexadecimal, also those of a character that is cut within
     length: int  # bytes that its level asks for
+    too_long: bool  # whether the texts that begin so are longer than any that can be found whole
     estimate: float  # the share of installs whose text begins so
     std_error: float  # its standard error
     low: float  # interval given that it was detected

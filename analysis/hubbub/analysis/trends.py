@@ -18,10 +18,11 @@ import numpy as np
 
 from hubbub.analysis.comparison import Comparison, compare
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Role
-from hubbub.protocol.cadence import Cadence, epoch_of, epoch_text
+from hubbub.protocol.cadence import epoch_of, epoch_text
 from hubbub.protocol.invalid import Invalid, brief, require
 from hubbub.protocol.segments import NOT_SAID, OTHER, Segment, in_words, segment_order
 from hubbub.protocol.tally import Tally, by_segment
+from hubbub.protocol.vocabulary import Cadence
 
 VALUES = 5
 """So many values are followed, unless they are named."""

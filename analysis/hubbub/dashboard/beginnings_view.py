@@ -59,14 +59,19 @@ def _branch(of: Beginning, later: list[Beginning], tree: _Tree) -> Branch:
         for i, value in enumerate(decoding.values)
         if decoding.roles[i] == ANSWER
         and decoding.detected[i]
-        and value.startswith(of.text)
-        and not any(value.startswith(each.text) for each in mine)
+        and _begins(of, value)
+        and not any(_begins(each, value) for each in mine)
     ]
     return tree.branch(f"{of.text}…", of.estimate, tuple([*below, *texts][:MOST_BRANCHES]))
 
 
 def _goes_on(one: Beginning, other: Beginning) -> bool:
-    return other.length > one.length and other.text.startswith(one.text)
+    return other.length > one.length and other.hex.startswith(one.hex)
+
+
+def _begins(one: Beginning, value: str) -> bool:
+    """What is too long to be found whole is the beginning of no row."""
+    return not one.too_long and value.encode().hex().startswith(one.hex)
 
 
 def _topmost(found: list[Beginning]) -> list[Beginning]:

@@ -19,7 +19,7 @@ from hubbub.analysis.commands.decode import add_candidates
 from hubbub.dashboard.app import make_app
 from hubbub.dashboard.candidates import CandidateList
 from hubbub.dashboard.settings import Settings
-from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.invalid import Invalid, not_listening
 
 
 def add_dashboard(parser: ArgumentParser) -> None:
@@ -91,7 +91,10 @@ async def _serve(settings: Settings, *, browser: bool) -> None:
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0.5, logger=quiet)
     await runner.setup()
     try:
-        await web.TCPSite(runner, settings.host, settings.port).start()
+        try:
+            await web.TCPSite(runner, settings.host, settings.port).start()
+        except OSError as error:
+            raise Invalid([not_listening(settings.host, settings.port, error)]) from None
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(NotImplementedError):  # Windows has Ctrl-C as an exception

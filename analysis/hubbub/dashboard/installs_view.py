@@ -12,9 +12,9 @@ from hubbub.dashboard.periods import MOST_SPARK, UNITS, named, short, since
 from hubbub.dashboard.series_view import marks_of
 from hubbub.dashboard.snapshot import Snapshot
 from hubbub.dashboard.tables import NUMBERS, Column, Row, Table
-from hubbub.protocol.cadence import Cadence
 from hubbub.protocol.segments import NOT_SAID, OTHER, Segment, segment_order
 from hubbub.protocol.tally import Tally
+from hubbub.protocol.vocabulary import Cadence
 
 _FIRST: tuple[Cadence, ...] = ("week", "day", "month")
 """Which cadence leads, where there are several: people think in weeks."""

@@ -17,8 +17,6 @@ from hubbub.protocol.segments import Segment
 MOST_LINES = 6
 """So many segments are drawn over time; the table has all."""
 MOST_CROSSED = 36
-SINGLE = ("flag", "mean")
-"""Kinds with one value: they are drawn over time for each segment, and by two keys at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,12 +138,12 @@ async def gather(
     of_epoch = {epoch: want.of((epoch,)) for epoch in {*recent, *(pair or ())}}
     apart = side_by_side(snapshot, name, view, chosen)
     of_segment = {value: want.of(chosen, only, view.epoch) for value, only in apart.items()}
-    lines = dict(list(apart.items())[:MOST_LINES]) if definition.kind in SINGLE and recent else {}
+    lines = dict(list(apart.items())[:MOST_LINES]) if definition.shape.one_figure and recent else {}
     of_line = {value: want.by_epoch(recent[-MOST_SPARK:], only) for value, only in lines.items()}
     asked_before = apart if earlier and definition.kind != "string" else {}
     of_previous = {value: want.of(earlier, only) for value, only in list(asked_before.items())[:MOST_LINES]}
     of_cross = {pair: want.of(chosen, pair) for pair in crossed(snapshot, name, view, chosen)}
-    of_cross = of_cross if definition.kind in SINGLE else {}
+    of_cross = of_cross if definition.shape.one_figure else {}
     if epochs:
         in_order = [*(of_epoch[epoch] for epoch in pair or ()), *(of_epoch[epoch] for epoch in reversed(recent))]
         side = [*of_segment.values(), *of_previous.values(), *of_cross.values()]

@@ -17,7 +17,7 @@ from hubbub.dashboard.aside_view import Download, Privacy
 from hubbub.dashboard.beginnings_view import Accounted, Branch, accounted_view, beginnings_view
 from hubbub.dashboard.chart_rows import Chart, ChartRow, RowStyle, axis_of, decoding_rows, digits_of
 from hubbub.dashboard.filters_view import OptionsView, options_view
-from hubbub.dashboard.metric_inputs import SINGLE, MetricInputs
+from hubbub.dashboard.metric_inputs import MetricInputs
 from hubbub.dashboard.periods import named, since
 from hubbub.dashboard.row_choice import MOST_CHART_ROWS, card_rows, table_rows
 from hubbub.dashboard.segments_view import SegmentsView, segments_view
@@ -124,7 +124,7 @@ def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
         asked=_asked(definition),
         query=inputs.view.query(),
         epsilon=show(definition.epsilon_one_report),
-        single=definition.kind in SINGLE and series is not None and series.picture is not None,
+        single=definition.shape.one_figure and series is not None and series.picture is not None,
         candidates=_candidates(inputs, public=public) if definition.shape.open_list else None,
         result=_result(inputs),
         options=options_view(inputs),

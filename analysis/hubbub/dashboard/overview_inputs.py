@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from hubbub.analysis.options import Options
 from hubbub.dashboard.candidates import CandidateList, CandidateLists
 from hubbub.dashboard.decode_jobs import Decoded, DecodeJob, DecodeJobs
-from hubbub.dashboard.metric_inputs import SINGLE
 from hubbub.dashboard.periods import ALL, LAST, MOST_SPARK, chosen_periods, periods_before
 from hubbub.dashboard.query import ONLY, decode_job
 from hubbub.dashboard.snapshot import Snapshot
@@ -119,7 +118,7 @@ def _of_card(snapshot: Snapshot, name: str, choice: OverviewChoice, listed: Cand
 
     is_long = definition.shape.discovers or (listed is not None and len(listed.texts) > LONGEST_LIST)
     recent = epochs[-MOST_SPARK:] if len(epochs) > 1 and definition.every != "once" and not is_long else []
-    rows = _apart(segments, only) if definition.kind in SINGLE and chosen else []
+    rows = _apart(segments, only) if definition.shape.one_figure and chosen else []
     apart = [(value, whom) for value, whom in rows if snapshot.has(name, chosen, whom)]
     return CardJobs(
         chosen=chosen,

@@ -11,7 +11,7 @@ from hubbub.analysis.comparison import compare
 from hubbub.analysis.render.digits import Digits
 from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, OTHER, Decoding, Role
 from hubbub.dashboard.row_choice import card_rows, leading_answer
-from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.kinds import Choice, Set
 from hubbub.protocol.metric import Definition
 
@@ -216,12 +216,12 @@ def value_label(decoding: Decoding, i: int) -> str:
         return f"{match[1]} to {match[2]}{f' {decoding.unit}' if decoding.unit else ''}"
     if decoding.kind == "cross":
         return " · ".join("no answer" if part == "absent" else part for part in value.split(" · "))
-    return value
+    return value or "“”"
 
 
 def several(count: int, what: str) -> str:
     """So many of something: "1 report", "2,000 reports"."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    return plural(count, what, ",")
 
 
 def withheld_in_words(num_reports: int, min_reports: int) -> str:

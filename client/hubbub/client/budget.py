@@ -28,7 +28,7 @@ def reserve(db: sqlite3.Connection, facts: Facts, registry: Registry) -> None:
     limit = int(registry.lifetime_epsilon * MICRO)
     if facts.lifetime is not None:
         limit = min(limit, facts.lifetime)
-    put(db, "reserved_for", registry.mark)
+    put(db, "reserved_for", registry.fingerprint)
     put(db, "lifetime", limit)
     room = limit - reserved_micro(db, facts)
     shown, samples = cohorts_shown(facts), samples_shown(facts)

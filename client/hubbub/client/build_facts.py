@@ -24,6 +24,8 @@ def this_build(declared: Declared, facts: Mapping[str, str]) -> Build:
     """The segment of an app with these facts; its platform is found out where the registry asks for it and the app
     does not say. Raises `ValueError` for a key that the registry does not have, and for a value that is no text."""
     for key, value in facts.items():
+        if not declared:
+            raise ValueError(f"segments must be left out where metrics.toml has no [segments], got {brief(key)}")
         if key not in declared:
             raise ValueError(f"segments: {unknown_key(key, declared)}")
         if not isinstance(value, str):

@@ -8,22 +8,15 @@ that fixes this chance finds the same moments and ids. In production all of it i
 from __future__ import annotations
 
 import os
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING
 
-from hubbub.client.respond import Random
 from hubbub.protocol.blake2 import blake2b
 
-Purpose = Literal["delay", "id", "pause"]
-"""When a message leaves after its epoch; what it is called; for how long nothing is sent after an attempt in vain."""
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Chance, Purpose, Random
 
 SIZE = 16
 """Bytes of every draw: as many as a batch's id has."""
-
-
-class Chance(Protocol):
-    """From a purpose, a cadence, an epoch and the number of the attempt to 16 random bytes."""
-
-    def __call__(self, purpose: Purpose, every: str, epoch: int, attempt: int, /) -> bytes: ...
 
 
 def fresh(purpose: Purpose, every: str, epoch: int, attempt: int, /) -> bytes:

@@ -14,37 +14,28 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hubbub.client import control, timers, tls
 from hubbub.client.build_facts import this_build
-from hubbub.client.chance import Chance
-from hubbub.client.consent import (
-    ASK,
-    Decision,
-    Mode,
-    Reason,
-    is_test_run,
-    most_restrictive,
-    sent_for_a_test,
-    wrong_endpoint,
-)
+from hubbub.client.consent import ASK, Decision, is_test_run, most_restrictive, sent_for_a_test, wrong_endpoint
 from hubbub.client.control import Pending, Status
 from hubbub.client.examples import Examples
-from hubbub.client.facts import Lost
 from hubbub.client.recorder import Withdrawn, is_expired
-from hubbub.client.respond import Draws, Random, RandomDraws
-from hubbub.client.state import Busy, State, Unusable
-from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, state_directory
+from hubbub.client.respond import RandomDraws
+from hubbub.client.state import Busy, Unusable, placed
+from hubbub.client.sweep import Sweep
 from hubbub.client.timer import Timer
 from hubbub.client.upload import Transport, checked_endpoint, post
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import WrongValue
-from hubbub.protocol.fields import unknown_key
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
+
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Chance, Draws, Lost, Mode, Random, Reason
 
 EXIT_PATIENCE = 2.0
 """Seconds that leaving may wait for what is being sent."""
@@ -107,14 +98,13 @@ class Client:
         self._is_test = clock is not time.time or random is not os.urandom or draws is not None or timing is not None
         self._clock, self._draws = clock, draws or RandomDraws(random)
         self._environ = dict(os.environ if environ is None else environ)
-        state, self._placeless = _place(self.registry.app, self._environ, state_dir)
+        state, self._placeless = placed(self.registry.app, self._environ, state_dir)
         self._test_run = is_test_run(self._environ, sys.modules)
         self._said: set[str] = set()
         self._examples = Examples(self.registry)
         self._joined = False
         self._rules: tuple[Decision, ...] = ()
-        for complaint in (*build.undeclared, *(_doubts(self.registry) if strict else ())):
-            self._say_once(complaint)
+        self._say_doubts(build.undeclared)
         where = (os.path.abspath(state.directory), self.registry.source, self.endpoint, self._segment)
         how = (post, clock, send_delay, random, draws, timing)
         self._timer = timers.timer_for(
@@ -133,6 +123,7 @@ class Client:
             ),
         )
         self._state, self._recorder = self._timer.state, self._timer.recorder
+        self._sweep = Sweep(self._state, clock)
         self._decide()
         self._begin()
         _clients.add(self)
@@ -155,7 +146,7 @@ class Client:
             return self._mistake(f"{call}: the name must be a string, got {type(name).__name__}", "unknown_metric")
         metric = self.registry.metrics.get(name)
         if metric is None:
-            return self._mistake(f"{call}({name!r}): {unknown_key(name, self.registry.metrics)}", "unknown_metric")
+            return self._mistake(f"{call}({name!r}): {self.registry.no_metric(name)}", "unknown_metric")
         if call == "add" and metric.accumulate != "sum":
             needs = f'needs a metric with accumulate = "sum", got "{metric.accumulate}"'
             return self._mistake(f"add({name!r}): {needs}", "wrong_value")
@@ -230,6 +221,7 @@ class Client:
         if self._undecided:
             self._decide()
         if self.mode != "on":
+            self._sweep()
             self._timer.finish(deadline)
             return True
         with self._never_raising():
@@ -310,7 +302,9 @@ class Client:
                     f"record({metric.name!r}): only the first value of an epoch counts, and this is another one; the "
                     f"registry's key accumulate ({others}) would use it"
                 )
-        elif is_expired(metric, epoch_of(metric.every, now)):
+            return
+        self._sweep()
+        if is_expired(metric, epoch_of(metric.every, now)):
             self._recorder.unsaved["expired"] += 1
         else:
             self._examples.record(metric, value)
@@ -321,6 +315,7 @@ class Client:
             with self._never_raising():
                 self._timer.begin() if self._background else self._timer.look()
         if self.mode != "on" and not self._undecided:
+            self._sweep()
             self._leave_timer()
         elif self._background:
             if not self._joined:
@@ -402,6 +397,16 @@ class Client:
         self._recorder.unsaved[count] += 1
         self._say_once(message)
 
+    def _say_doubts(self, undeclared: Iterable[str]) -> None:
+        """What the programmer may not have meant; while developing (`strict`), also of what is asked."""
+        doubts = list(undeclared)
+        if self._strict:
+            from hubbub.protocol.lint import forgotten_silence  # here, because an app that people use is not strict
+
+            doubts += forgotten_silence(self.registry)
+        for doubt in doubts:
+            self._say_once(doubt)
+
     def _say_once(self, message: str) -> None:
         if message not in self._said and len(self._said) < 100:
             self._said.add(message)
@@ -425,24 +430,6 @@ def _close_all() -> None:
             timer.wait_at_exit(deadline)
             timers.end(timer)
     tls.in_use.end()  # whoever still sends, also for a client that was closed
-
-
-def _doubts(registry: Registry) -> Iterator[str]:
-    """What a programmer may not have meant, for a client that tells its app's mistakes."""
-    from hubbub.protocol.lint import slots_of_silence
-
-    return (f"[metrics.{metric.name}] {doubt}" for metric in registry for doubt in slots_of_silence(metric))
-
-
-def _place(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None) -> tuple[State, str]:
-    """The state, and why it would not last there, if so."""
-    try:
-        state = State(state_directory(app, environ, given))
-    except OSError as error:
-        return State(os.path.join(os.devnull, app)), str(error)
-    if not is_explicit(environ, given) and in_container(environ):
-        return state, WOULD_NOT_LAST
-    return state, ""
 
 
 atexit.register(_close_all)

@@ -69,11 +69,9 @@ def run_status(arguments: Namespace) -> int:
     if arguments.json:
         print(json.dumps(status.to_json(), indent=2))
         return 0
-    print(f"{status.app}: {status.mode}, because {status.rule}")
-    if arguments.explain:
-        for decision in status.rules:
-            mark = "*" if decision.rule == status.rule else " "
-            print(f"  {mark} {decision.mode:<5}  {decision.rule}")
+    _print_head(status, arguments.explain)
+    if stranger := _no_such_app(arguments):
+        print(f"  {stranger}")
     print(f"  state           {status.state_directory}")
     if status.fingerprint:
         print(f"  agreed to       {in_fours(status.fingerprint)}")
@@ -98,6 +96,22 @@ def run_status(arguments: Namespace) -> int:
     return 0
 
 
+def _print_head(status: Status, explain: bool) -> None:
+    print(f"{status.app}: {status.mode}, because {status.rule}")
+    for decision in status.rules if explain else ():
+        mark = "*" if decision.rule == status.rule else " "
+        print(f"  {mark} {decision.mode:<5}  {decision.rule}")
+
+
+def _no_such_app(arguments: Namespace) -> str:
+    """For somebody who may have mistyped a name: that no app of this name keeps anything here. Empty if one does."""
+    known = known_apps(os.environ)
+    if arguments.app is None or arguments.app in known:
+        return ""
+    others = f"; apps that do: {', '.join(known)}" if known else ""
+    return f"nothing is kept here by an app called {arguments.app}{others}"
+
+
 def _count_in_words(name: str, number: int) -> str:
     """One count; of messages that were not taken, with the reason."""
     what, _, reason = name.partition("_")
@@ -116,7 +130,7 @@ def _show_all(arguments: Namespace) -> int:
         print(json.dumps([status.to_json() for status in found], indent=2))
         return 0
     for status in found:
-        print(f"{status.app}: {status.mode}, because {status.rule}")
+        _print_head(status, getattr(arguments, "explain", False))  # `off --all` has no such word
         print(f"  epsilon {status.epsilon_spent:g} spent, {status.reports_waiting} reports waiting")
     if not found:
         print("No app keeps a state for telemetry in the usual place of this machine.")
@@ -230,9 +244,11 @@ def add_off(parser: ArgumentParser) -> None:
 
 def run_off(arguments: Namespace) -> int:
     if not arguments.all:
+        stranger = _no_such_app(arguments)
         with in_words():
             control.say_no(state_of(arguments))
-        return _done(arguments, "Off. What waited to be sent is deleted.")
+        before = f"Off before it ever ran: {stranger}."
+        return _done(arguments, before if stranger else "Off. What waited to be sent is deleted.")
     for each in _every_app(arguments):
         with in_words():
             control.say_no(state_of(each))

@@ -7,38 +7,22 @@ charges and sends nothing either; `on` reports. Nobody is `on` without having sa
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from functools import lru_cache
-from typing import Literal, get_args
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from hubbub.client.facts import Answer, Facts
+from hubbub.client.facts import Facts
 from hubbub.client.upload import is_this_machine
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.value import Value
 
-Mode = Literal["off", "local", "on"]
-MODES: tuple[Mode, ...] = get_args(Mode)
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Mode, Reason, Said
+
+MODES: tuple[Mode, ...] = ("off", "local", "on")
 """From the most restrictive to the least."""
 
 _BY_NAME: Mapping[str, Mode] = {mode: mode for mode in MODES}
-
-
-Reason = Literal[
-    "agreed",
-    "declined",
-    "not_asked",
-    "asks_more",
-    "do_not_track",
-    "environment",
-    "test_run",
-    "no_endpoint",
-    "wrong_endpoint",
-    "no_place",
-    "busy",
-    "unusable",
-]
-"""Why the mode is what it is, as a word that programs may rely on: what the person said, or did not say yet; that the
-app asks more now; a wish in the environment; a test run; where messages would go; or that no state can be kept."""
 
 ASK: tuple[Reason, ...] = ("not_asked", "asks_more")
 """The reasons for which a person is to be asked."""
@@ -60,7 +44,7 @@ def most_restrictive(rules: Iterable[Decision]) -> Decision:
     return min(rules, key=lambda decision: MODES.index(decision.mode))
 
 
-def decisions(environ: Mapping[str, str], answer: Answer | None, test_run: bool = False) -> Iterator[Decision]:
+def decisions(environ: Mapping[str, str], answer: Said | None, test_run: bool = False) -> Iterator[Decision]:
     """What every rule says by itself. `answer` is what the person said; None: nobody has been asked yet."""
     match answer:
         case "yes":
@@ -83,27 +67,53 @@ def decisions(environ: Mapping[str, str], answer: Answer | None, test_run: bool 
 
 
 def lapsed(facts: Facts, registry: Registry | None) -> Decision | None:
-    """Why the person's yes no longer holds: the app now asks more. None if it holds, or if there was none."""
-    if facts.answer != "yes" or registry is None:
+    """Why the person's yes no longer holds: the app now asks more. None if it holds, or if there was none.
+
+    What was agreed to is what was really done then, kept beside the yes, and not its metrics.toml as it is read now:
+    another release of hubbub may make other noise of the same file.
+    """
+    if facts.answer != "yes" or registry is None or facts.fingerprint == registry.fingerprint:
         return None
-    return _lapse(facts.agreed, registry.source)
+    key = facts.agreed_to, registry.fingerprint
+    found = _found.get(key, _UNKNOWN)
+    if found is _UNKNOWN:
+        if len(_found) >= 8:
+            _found.clear()
+        found = _found[key] = _lapse(facts.agreed, facts.agreed_to, registry)
+    return found
 
 
-@lru_cache(maxsize=8)
-def _lapse(agreed: str, current: str) -> Decision | None:
-    if agreed == current:
-        return None
-    from hubbub.protocol.changes import asks_more  # here: only an upgrade needs it
+_UNKNOWN = Decision("off", "not looked at yet")
+_found: dict[tuple[str, str], Decision | None] = {}
+"""By what was agreed to and what is asked: a client whose app asks less than before would else compare both with every
+record."""
 
-    try:
-        more = asks_more(Registry.parse(agreed), Registry.parse(current))
-    except Invalid:
-        unreadable = "the registry you agreed to can no longer be read, so you must be asked again"
-        return Decision("local", unreadable, "asks_more")
-    if not more:
+
+def _lapse(agreed: str, agreed_to: str, registry: Registry) -> Decision | None:
+    if not agreed_to:
+        unknown = "an earlier release did not keep what exactly you agreed to, so you must be asked again"
+        return Decision("local", unknown, "asks_more")
+    import json  # here and below, because only an upgrade needs them
+
+    from hubbub.protocol.agreement import agreement, beyond
+
+    more = next(beyond(json.loads(agreed_to), agreement(registry)), None)
+    if more is None:
         return None
-    again = f"the app asks more than you agreed to, so you must be asked again: {more[0]}"
+    again = f"the app asks more than you agreed to, so you must be asked again: {_in_words(more, agreed, registry)}"
     return Decision("local", again, "asks_more")
+
+
+def _in_words(key: str, agreed: str, registry: Registry) -> str:
+    from hubbub.protocol.changes import asks_more
+
+    with suppress(Invalid):  # the old file, which this release may not read any more
+        for change in asks_more(Registry.parse(agreed), registry):
+            return str(change)
+    # The file says nothing new, so that it is hubbub that does.
+    head, _, rest = key.partition(".")
+    what = rest.partition(".")[0] if head == "metrics" else key
+    return f"{what}: asked anew and differently by another release of hubbub"
 
 
 def wrong_endpoint(endpoint: str | None, registry: Registry) -> Decision | None:

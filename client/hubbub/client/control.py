@@ -24,9 +24,9 @@ from hubbub.client.budget import (
     samples_shown,
     spent_micro,
 )
-from hubbub.client.consent import Decision, Mode, decisions, lapsed, most_restrictive
+from hubbub.client.consent import Decision, decisions, lapsed, most_restrictive
 from hubbub.client.epochs import discard_unsent
-from hubbub.client.facts import CountName, Facts, put, read_counts, read_facts
+from hubbub.client.facts import Facts, put, read_counts, read_facts
 from hubbub.client.recorder import in_the_making
 from hubbub.client.state import INSISTENCE, Busy, State, Unusable
 from hubbub.protocol.cadence import DAY, epoch_text
@@ -35,6 +35,9 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.linking import num_groups, num_samples
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.value import Value
+
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import CountName, Mode
 
 
 class Status(Value):
@@ -79,7 +82,7 @@ class Status(Value):
     set_aside: tuple[str, ...] = ()
     """Files that were found corrupt and are no longer used."""
     fingerprint: str = ""
-    """Of the registry that was agreed to (`Registry.fingerprint`); empty: none was. `hubbub verify` compares it."""
+    """Of what was agreed to (`Registry.fingerprint`), as it was then; empty: nothing. `hubbub verify` compares it."""
     test: str = ""
     """Why what is sent is a test and no real telemetry, such as a clock of the app's own or an address on this machine;
     empty if it is real. Only a client knows."""
@@ -148,12 +151,16 @@ def rules_for(
 
 def say_yes(state: State, registry: Registry, now: float) -> None:
     """Agree to this registry. Reporting starts with the next epoch; agreeing again changes nothing."""
+    from hubbub.protocol.agreement import agreement  # here, because it is said once in a life
+
     with state.transaction(patience=INSISTENCE) as db:
         facts = read_facts(db)
         if facts.answer == "yes" and lapsed(facts, registry) is None:
             return
         put(db, "answer", "yes")
         put(db, "agreed", registry.source)
+        put(db, "agreed_to", json.dumps(agreement(registry), ensure_ascii=False, separators=(",", ":")))
+        put(db, "fingerprint", registry.fingerprint)
         put(db, "answered_at", now // DAY * DAY)
 
 
@@ -201,12 +208,11 @@ def _forget(state: State) -> float:
 
 
 def agreed_registry(state: State) -> Registry | None:
-    """The registry the person agreed to, if any."""
+    """The registry the person agreed to, if any, as this release reads it; None where it no longer can."""
     if not state.exists():
         return None
     with state.transaction() as db:
-        source = read_facts(db).agreed
-    return Registry.parse(source) if source else None
+        return _agreed_to(read_facts(db))
 
 
 def set_aside_before(state: State, registry: Registry) -> Fraction:
@@ -264,7 +270,7 @@ def _with_numbers(status: Status, db: sqlite3.Connection, asked: Registry | None
         batches_waiting=messages,
         reports_waiting=reports,
         next_send=outbox.next_due(db),
-        fingerprint=agreed.fingerprint if agreed else "",
+        fingerprint=facts.fingerprint,
         failures=facts.failures,
     )
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hubbub.client import outbox
 from hubbub.client.budget import note_asked
-from hubbub.client.chance import Chance
 from hubbub.client.facts import put, read_facts
 from hubbub.client.histories import drawn_flags
 from hubbub.client.recorder import Desk
@@ -23,10 +22,8 @@ from hubbub.protocol.metric import Metric
 from hubbub.protocol.segments import Segment, segment_of
 
 if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Chance, Delay
     from hubbub.protocol.report import Report
-
-Delay = Callable[[str, int, float], float]
-"""From a cadence, an epoch and the length of the sending window in seconds to the delay within it."""
 
 
 def open_current(desk: Desk, now: float, segment: Segment) -> None:
@@ -54,6 +51,7 @@ def seal_past(desk: Desk, now: float, delay: Delay, chance: Chance) -> None:
             # As this registry tells builds apart, which is what the collector knows: an old release may be `other` now.
             segment = segment_of(desk.registry.segments, json.loads(build))
             _seal(desk, every, epoch, segment, delay, chance)
+    _drop_gathered(desk.db, now)
 
 
 def _seal(desk: Desk, every: str, epoch: int, segment: Segment, delay: Delay, chance: Chance) -> None:
@@ -90,6 +88,24 @@ def _final_report(desk: Desk, metric: Metric, epoch: int, segment: Segment) -> R
     query = "SELECT cohort, bits FROM reports WHERE metric_hash = ? AND epoch = ?"
     cohort, bits = desk.db.execute(query, (metric.metric_hash, epoch)).fetchone()
     return Report(metric.in_segment(segment), epoch, cohort, int.from_bytes(bits, "little"))
+
+
+def close_past(db: sqlite3.Connection, now: float) -> None:
+    """Close every epoch that is over, without a message, whatever was recorded in it: were those with records closed
+    alone, whether a message comes would tell. What is in the making stays."""
+    for every in CADENCES:
+        over = (every, epoch_of(every, now))
+        db.execute("DELETE FROM reports WHERE every = ? AND epoch < ?", over)
+        db.execute("UPDATE epochs SET sealed = 1 WHERE every = ? AND epoch < ? AND sealed = 0", over)
+    _drop_gathered(db, now)
+
+
+def _drop_gathered(db: sqlite3.Connection, now: float) -> None:
+    """What was gathered in another epoch than that of this moment goes. One that is still to come was opened while the
+    clock was wrong, and would lie here until it comes."""
+    for every in CADENCES:
+        query = "DELETE FROM gathered WHERE every = ? AND epoch != ?"
+        _note_deleted(db, db.execute(query, (every, epoch_of(every, now))))
 
 
 def discard_unsent(db: sqlite3.Connection) -> None:

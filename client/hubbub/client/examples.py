@@ -5,15 +5,18 @@ call alone. None of it is kept, charged or sent.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubbub.client.control import Pending, Shown
-from hubbub.client.respond import Draws, instantaneous_response, permanent_response
+from hubbub.client.respond import instantaneous_response, permanent_response
 from hubbub.protocol.cadence import epoch_of, epoch_text
 from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import Segment
+
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Draws
 
 
 class Examples:

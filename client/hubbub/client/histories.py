@@ -12,12 +12,16 @@ restored or copied has the same flags, epochs and noise.
 from __future__ import annotations
 
 import sqlite3
+from typing import TYPE_CHECKING
 
 from hubbub.client.budget import first_asked_in
 from hubbub.client.identity import Identity
-from hubbub.client.respond import Draws, RandomDraws, history_response
+from hubbub.client.respond import RandomDraws, history_response
 from hubbub.protocol.history import History
 from hubbub.protocol.metric import Metric
+
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Draws
 
 
 def is_turn(db: sqlite3.Connection, who: Identity, metric: Metric, history: History, epoch: int) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from itertools import count
+from typing import TYPE_CHECKING
 
 from hubbub.client.facts import Facts, put
-from hubbub.client.respond import Random
 from hubbub.protocol.blake2 import blake2b
 from hubbub.protocol.encoding import DITHER_BITS
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.value import Value
+
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Random
 
 NUMBER_BITS = 62
 _BLOCK = 64

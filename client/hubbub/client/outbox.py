@@ -9,12 +9,16 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from hubbub.client.chance import Chance, fraction
-from hubbub.client.facts import CountName, add_counts, put, read_facts
+from hubbub.client.chance import fraction
+from hubbub.client.facts import add_counts, put, read_facts
 from hubbub.client.upload import Verdict
 from hubbub.protocol.cadence import DAY, epoch_start
 from hubbub.protocol.value import Value
+
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Chance, CountName
 
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 6 * 3600.0
 """Seconds: the pause after the first failure, doubled with each further one up to the second number. What is stored is

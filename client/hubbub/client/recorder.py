@@ -17,21 +17,24 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hubbub.client.budget import first_asked_in, reserve, slots_reserved
 from hubbub.client.consent import lapsed
-from hubbub.client.facts import CountName, Facts, Outcome, add_counts, read_facts
+from hubbub.client.facts import Facts, add_counts, read_facts
 from hubbub.client.histories import answered, is_turn
 from hubbub.client.identity import Identity, ensure_identity, known_identity
 from hubbub.client.memos import find_or_draw
-from hubbub.client.respond import Draws, Random, instantaneous_response
+from hubbub.client.respond import instantaneous_response
 from hubbub.client.state import State
 from hubbub.protocol.cadence import epoch_of, epoch_start
 from hubbub.protocol.encoding import ABSENT, Encoded
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.value import Value
+
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import CountName, Draws, Outcome, Random
 
 LONGEST_WAIT = 900.0
 """Seconds for which the value of a record may wait in memory for its epoch to be opened."""
@@ -178,7 +181,7 @@ class Desk:
         """None where nothing may be made: without a yes that holds, or before the first look has set the budget aside
         and drawn an identity."""
         who = known_identity(facts)
-        if who is None or facts.reserved_for != registry.mark or not _agreed(facts, registry):
+        if who is None or facts.reserved_for != registry.fingerprint or not _agreed(facts, registry):
             return None
         return cls(db, facts, registry, draws, who)
 
@@ -187,7 +190,7 @@ class Desk:
         facts = read_facts(db)
         if not _agreed(facts, registry):
             raise Withdrawn
-        if facts.reserved_for != registry.mark:
+        if facts.reserved_for != registry.fingerprint:
             reserve(db, facts, registry)
         return cls(db, facts, registry, draws, ensure_identity(db, facts, random))
 

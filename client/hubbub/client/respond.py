@@ -12,39 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import comb
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from hubbub.protocol.channel import PRECISION, SUBSET_PRECISION, UNITS, SubsetChannel, Units
 from hubbub.protocol.history import History
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.value import Value
 
-Random = Callable[[int], bytes]
-"""From a number of bytes to as many random ones, like `os.urandom`."""
-
-
-class Draws(Protocol):
-    """Where the random numbers of an answer come from. Each draw is told what it will decide, so that a test can walk
-    through every outcome that matters; in production nobody looks (`RandomDraws`)."""
-
-    def number(self, units: Units, width: int) -> int:
-        """A number of 24 bits, for one of `width` categories."""
-
-    def digits(self, units: Units, width: int, sent: int) -> bytes:
-        """A number of 24 bits for each of `width` positions, which hold `sent`: ceil(width / 8) bytes with a digit of
-        every position, the least significant digits first."""
-
-    def subset(self, channel: SubsetChannel, sent: int) -> int:
-        """A number below the units of all subsets, each as likely."""
-
-    def below(self, limit: int) -> int:
-        """A number below this, each as likely."""
-
-    def flags(self, history: History) -> int:
-        """The truth flags of all answers, flag i at bit i."""
-
-    def of_a_memo(self, random: Random) -> Draws:
-        """The draws of one memo, from bytes that are the same whenever this memo is drawn."""
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Draws, Random
 
 
 class RandomDraws:

@@ -12,12 +12,12 @@ import sqlite3
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from os.path import exists, join
 
 from hubbub.client.facts import put, read_facts
-from hubbub.client.state_dir import machine_id
+from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, machine_id, state_directory
 from hubbub.protocol.blake2 import blake2b
 
 PATIENCE = 0.1
@@ -30,6 +30,8 @@ MAX_OPEN = 64
 """Connections that one process keeps open; each needs three files. Simulations have thousands of clients."""
 
 SCHEMA = 4
+"""Whoever raises it sees to what lies in plain in files of the old one (`gathered`)."""
+
 FILE = "state.db"
 
 _TABLES = """
@@ -72,10 +74,11 @@ class Unusable(Exception):
 
 
 class State:
-    """Opens the file when it is first needed; makes it only when told to."""
+    """Opens the file when it is first needed; makes it only when told to. One that is `elsewhere` is another machine's,
+    seen from a container: it is not taken for a copy, because it is not used here."""
 
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
-        self.directory = os.fspath(directory)
+    def __init__(self, directory: str | os.PathLike[str], elsewhere: bool = False) -> None:
+        self.directory, self._elsewhere = os.fspath(directory), elsewhere
         self.path = join(self.directory, FILE)
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
@@ -222,7 +225,7 @@ class State:
                     "left as it is, and nothing is sent. Use the release of the app that wrote it, or delete the file "
                     "to start anew"
                 )
-            if read_facts(db).home != _home(self.path):
+            if not self._elsewhere and read_facts(db).home != _home(self.path):
                 _go_on_as_a_copy(db, _home(self.path))
         except BaseException:
             db.close()
@@ -304,6 +307,17 @@ class State:
                 f"the state is corrupt ({said}) and could not be set aside ({why.strerror}); nothing is sent"
             )
         return Unusable(f"the state was corrupt ({said}) and is set aside as {aside}; nothing is sent")
+
+
+def placed(app: str, environ: Mapping[str, str], given: str | os.PathLike[str] | None) -> tuple[State, str]:
+    """The state, and why it would not last there, if so."""
+    try:
+        state = State(state_directory(app, environ, given))
+    except OSError as error:
+        return State(os.path.join(os.devnull, app)), str(error)
+    if not is_explicit(environ, given) and in_container(environ):
+        return State(state.directory, elsewhere=True), WOULD_NOT_LAST
+    return state, ""
 
 
 def _plain_connection(path: str) -> sqlite3.Connection:

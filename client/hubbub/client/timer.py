@@ -16,18 +16,20 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from hubbub.client import epochs, outbox
-from hubbub.client.chance import Chance, chance_from, fraction
+from hubbub.client.chance import chance_from, fraction
 from hubbub.client.facts import read_facts, said_yes
 from hubbub.client.recorder import Recorder
-from hubbub.client.respond import Draws, Random
 from hubbub.client.state import INSISTENCE, Busy, State
 from hubbub.client.upload import TIMEOUT, Transport, Verdict, attempt
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import Segment
+
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Chance, Draws, Owner, Random
 
 LOOK_EVERY = 900.0
 """Seconds between two looks at most. The day's end is looked at when it comes, where the machine is awake."""
@@ -40,16 +42,6 @@ MARGIN = 30.0
 
 BUSY_PAUSE = 1.0
 """Seconds after which a state that was busy is tried again."""
-
-
-class Owner(Protocol):
-    """A client, as its timer sees it."""
-
-    def is_on(self) -> bool | None:
-        """Whether it may report; asks the state again where that was busy before. None: it still is."""
-
-    def told_by_timer(self, error: Exception) -> None:
-        """Why the timer ended: the person's yes holds no longer, or the state cannot be used."""
 
 
 class Timer:

@@ -14,11 +14,15 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from os.path import exists
+from typing import TYPE_CHECKING
 
 from hubbub.client import tls
 from hubbub.client.recorder import Withdrawn
 from hubbub.client.state import Unusable
-from hubbub.client.timer import LOOK_EVERY, Owner, Timer
+from hubbub.client.timer import LOOK_EVERY, Timer
+
+if TYPE_CHECKING:
+    from hubbub.client.vocabulary import Owner
 
 FORK_PATIENCE = 0.25
 """Seconds that a fork or a `close` waits for a thread to end; for one that is sending neither waits."""

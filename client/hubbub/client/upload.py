@@ -233,6 +233,8 @@ def checked_endpoint(endpoint: str | None) -> str | None:
     """https, or http on this machine: reports are noisy, but who sends them is not."""
     if endpoint is None:
         return None
+    if not isinstance(endpoint, str):
+        raise ValueError(f"endpoint must be an https URL as a text, got {type(endpoint).__name__}")
     host = host_of(endpoint.removesuffix("/"))
     if host and (endpoint.startswith("https:") or _is_loopback(host)):
         return endpoint

@@ -73,7 +73,7 @@ def _next_steps(directory: Path, app: str) -> str:
         ("hubbub rehearse app.py --no-browser", "a crowd of pretend users, and what you would see"),
         ("hubbub collect --metrics metrics.toml", "a collector on this machine (another terminal)"),
         ("python app.py", "says that nobody has been asked yet"),
-        (f"hubbub on --app {app} --metrics metrics.toml", "agree; reporting starts with the next epoch"),
+        (f"hubbub on --app {app} --metrics metrics.toml", "agree; reporting starts with the next day, week or month"),
         ("python app.py", "on: reports leave when their day, week or month is over"),
         (f"hubbub peek dark_theme yes --app {app}", "every bit of it that would leave"),
     ]

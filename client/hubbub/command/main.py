@@ -11,8 +11,9 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
-from hubbub.command.table import SUBCOMMANDS, Subcommand
+from hubbub.command.table import GROUPS, SUBCOMMANDS, Subcommand
 
 MISSING_EXTRA = 3
 WRONG = 2
@@ -57,9 +58,16 @@ def _run(name: str, command: Subcommand, arguments: list[str]) -> int:
         return MISSING_EXTRA
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line: the usage of a command with many options would push it off the screen."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG, f"{self.prog}: {message}; `{self.prog} --help` lists all\n")
+
+
 def _call(name: str, command: Subcommand, arguments: list[str]) -> int:
     module = importlib.import_module(command.module)
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"hubbub {name}",
         description=command.help[0].upper() + command.help[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -72,7 +80,10 @@ def _call(name: str, command: Subcommand, arguments: list[str]) -> int:
 
 def _overview() -> str:
     width = max(map(len, SUBCOMMANDS))
-    lines = "\n".join(f"  {name:<{width}}  {command.help}" for name, command in SUBCOMMANDS.items())
+    lines = "\n\n".join(
+        "\n".join([f"{group}:", *(f"  {name:<{width}}  {command.help}" for name, command in commands.items())])
+        for group, commands in GROUPS.items()
+    )
     return (
         "usage: hubbub COMMAND ...\n\n"
         "Telemetry under local differential privacy. One voice is noise; the crowd is signal.\n\n"

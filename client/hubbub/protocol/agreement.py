@@ -1,12 +1,16 @@
 """What a yes is to, as flat facts: whether it still holds for another release is then a comparison, key by key.
 
-`changes` says the same in words, from two registries; this is for clients that have no metrics.toml to read. A yes to
-old facts holds for new ones if every new key was there before, those of `same` with the same value, and those of
-`at_most` with a number that is no larger now. A key that is gone asks nothing.
+A client keeps them beside the yes, as they were. They are what is really done, not what a metrics.toml says: the hash
+of a definition covers its shape and its noise as exact fractions, so a release of hubbub that makes other noise of the
+same file is noticed like one of the app. `changes` says the same in words, from two registries.
+
+A yes to old facts holds for new ones if every new key was there before, those of `same` with the same value, and those
+of `at_most` with a number that is no larger now. A key that is gone asks nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -16,8 +20,11 @@ from hubbub.protocol.registry import Registry
 
 _ORIGIN = date(1970, 1, 1).toordinal()
 
+Agreement = dict[str, dict[str, Any]]
+"""`same` and `at_most`, each with facts by key."""
 
-def agreement(registry: Registry) -> dict[str, dict[str, Any]]:
+
+def agreement(registry: Registry) -> Agreement:
     """The facts of a registry that a person agrees to."""
     same: dict[str, Any] = {
         "app": registry.app,
@@ -39,11 +46,19 @@ def agreement(registry: Registry) -> dict[str, dict[str, Any]]:
     return {"same": same, "at_most": at_most}
 
 
-def still_agreed(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> bool:
+def still_agreed(old: Agreement, new: Agreement) -> bool:
     """Whether a yes to the old facts is one to the new ones."""
-    return all(key in old["same"] and old["same"][key] == fact for key, fact in new["same"].items()) and all(
-        key in old["at_most"] and number <= old["at_most"][key] for key, number in new["at_most"].items()
-    )
+    return not any(beyond(old, new))
+
+
+def beyond(old: Agreement, new: Agreement) -> Iterator[str]:
+    """The keys of the new facts that a yes to the old ones does not cover."""
+    for key, fact in new["same"].items():
+        if key not in old["same"] or old["same"][key] != fact:
+            yield key
+    for key, number in new["at_most"].items():
+        if key not in old["at_most"] or number > old["at_most"][key]:
+            yield key
 
 
 def _same(metric: Metric) -> dict[str, str]:

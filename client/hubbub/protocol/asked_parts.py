@@ -1,4 +1,5 @@
-"""What the label says of a question that is asked in part: of a part of all installs, or with room for more answers."""
+"""What the label says of a question that is asked in part: of a part of all installs, or with room for more answers;
+and its purpose, which people wrote, as a sentence."""
 
 from __future__ import annotations
 
@@ -36,3 +37,9 @@ def says_sampled(metrics: Iterable[Definition], bits: str) -> str:
         f"Some questions are asked of a part of all installs ({each}). Whether a device answers them shows whether it "
         f"was drawn ({bits} bits)."
     )
+
+
+def as_sentence(text: str) -> str:
+    """A purpose, as people wrote it, with a stop at its end if it has none of its own."""
+    text = text.rstrip()
+    return text if text.endswith((".", "?", "!", "…")) else f"{text}."

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Literal
+from typing import TYPE_CHECKING
 
-Cadence = Literal["once", "day", "week", "month"]
+if TYPE_CHECKING:
+    from hubbub.protocol.vocabulary import Cadence
+
 CADENCES: tuple[Cadence, ...] = ("once", "day", "week", "month")
 DAY = 86_400
 """Seconds of a day; the epochs of UTC know no leap seconds."""

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from functools import cached_property
 from math import comb
 from typing import TYPE_CHECKING
 
-from hubbub.protocol.value import Value
+from hubbub.protocol.value import Value, cached_property
 
 if TYPE_CHECKING:
     from hubbub.protocol.history import History
@@ -269,7 +268,7 @@ class Noise(Value):
 def _in_units(channel: Channel) -> Units:
     high, low = channel.probabilities
     assert UNITS % high.denominator == 0 == UNITS % low.denominator, "what a history shows in one epoch is not drawn"
-    return int(high * UNITS), int(low * UNITS)
+    return high.numerator * (UNITS // high.denominator), low.numerator * (UNITS // low.denominator)
 
 
 def _mixture(weight: int, likelihoods: Units) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
 
@@ -23,8 +22,15 @@ def door(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any]
     def load(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(modules[name]), name)
+        found = loaded(modules[name], name)
         setattr(sys.modules[package], name, found)
         return found
 
     return load, lambda: sorted(modules)
+
+
+def loaded(module: str, name: str) -> Any:
+    """What a module calls by this name. The module is imported as a statement would do it: `importlib` would have to be
+    loaded first, which costs an app's start as much as two modules of ours."""
+    __import__(module)
+    return getattr(sys.modules[module], name)

@@ -20,6 +20,12 @@ MICRO = 1_000_000
 _DIGITS = 60
 
 
+def in_limits(epsilon: Fraction) -> bool:
+    """Whether it is from `SMALLEST` to `LARGEST`. In whole numbers, because an app that starts asks it of each metric:
+    to compare two fractions takes ten times as long."""
+    return epsilon.denominator <= 100 * epsilon.numerator <= 1600 * epsilon.denominator
+
+
 @lru_cache(maxsize=256)  # a registry has few epsilons and asks for each again and again
 def exp_below(epsilon: Fraction) -> Fraction:
     """A rational number just under e**epsilon (relative distance below 1e-57).

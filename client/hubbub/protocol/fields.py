@@ -6,16 +6,17 @@ Every mistake is found, not only the first: wrong types, missing keys, unknown k
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol.invalid import brief
 from hubbub.protocol.value import Value
 
-Reader = Callable[[Any], Any]
+if TYPE_CHECKING:
+    from hubbub.protocol.vocabulary import Reader
 
 DIGITS = 100
 """The most a number may have, above and below its fraction line: what is read here can be written and read again."""

@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import comb
 from typing import Any
 
 from hubbub.protocol.epsilon import exp_below
-from hubbub.protocol.value import Value
+from hubbub.protocol.value import Value, cached_property
 
 UNITS = 1 << 24
 """Of a probability that is drawn. (`channel` has the same number, and knows this module.)"""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.channel import Noise
-from hubbub.protocol.fields import Reader, number, whole_number
+from hubbub.protocol.fields import number, whole_number
 from hubbub.protocol.history import LONGEST_HOLD, MOST_ANSWERS, MOST_FLAGS
 from hubbub.protocol.invalid import say
 from hubbub.protocol.shape import Shape
+
+if TYPE_CHECKING:
+    from hubbub.protocol.vocabulary import Reader
 
 KEYS: dict[str, Reader] = {"hold": whole_number, "epsilon_history": number}
 
@@ -60,7 +63,7 @@ def _broken(given: Mapping[str, Any], others: list[str] | tuple[()]) -> Iterator
     if given.get("every") == "once":
         yield f"""hold must be left out where every = "once", got {given.get("hold")}"""
     epsilon: Fraction | None = given.get("epsilon_history")
-    if epsilon is not None and not eps.SMALLEST <= epsilon <= eps.LARGEST:
+    if epsilon is not None and not eps.in_limits(epsilon):
         yield f"epsilon_history must be in [{say(eps.SMALLEST)}, {say(eps.LARGEST)}], got {say(epsilon)}"
     if not 1 <= given.get("max_values", 1) <= MOST_ANSWERS:
         yield f"max_values must be in [1, {MOST_ANSWERS}] where hold is set, got {given['max_values']}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
@@ -30,9 +32,9 @@ def say(number: Fraction) -> str:
     return text if Fraction(text) == number else str(number)
 
 
-def plural(number: int, of: str) -> str:
-    """`1 epoch`, `3 epochs`."""
-    return f"{number} {of}{'s' * (number != 1)}"
+def plural(number: int, of: str, form: str = "") -> str:
+    """`1 epoch`, `3 epochs`; with the form `,` also `2,000 epochs`."""
+    return f"{number:{form}} {of}{'s' * (number != 1)}"
 
 
 def brief(raw: Any) -> str:
@@ -43,3 +45,10 @@ def brief(raw: Any) -> str:
         return f"a number of {raw.bit_length()} bits"
     shown = str(raw) if isinstance(raw, Decimal | date) else ascii(raw)
     return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def not_listening(host: str, port: int, error: OSError) -> str:
+    """Why a server cannot listen there."""
+    reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
+    taken = "; --port takes another, 0 any that is free" if error.errno == errno.EADDRINUSE else ""
+    return f"host and port must be an address of this machine to listen on, got {host} and {port}: {reason}{taken}"

@@ -11,7 +11,7 @@ from math import ceil, log2
 from textwrap import wrap
 from typing import Any
 
-from hubbub.protocol.asked_parts import of_whom, room, says_sampled
+from hubbub.protocol.asked_parts import as_sentence, of_whom, room, says_sampled
 from hubbub.protocol.cross_words import (
     facts_with_crosses,
     in_all_with_crosses,
@@ -164,7 +164,7 @@ def _metric_words(metric: Metric, registry: Registry) -> list[str]:
         *(_row("answers", f"{answers}.") if answers else ()),
         *(_row("room", room(metric.shape.spare)) if metric.shape.spare else ()),
         *(_row("found", found) if (found := _discoverable(metric, registry)) else ()),
-        *_row("why", metric.why.rstrip(".") + "."),
+        *_row("why", as_sentence(metric.why)),
         *_row("who", f"{metric.owner}, until {metric.expires}."),
         *(_row("of whom", of_whom(metric)) if metric.sample < 1 else ()),
         *(_row("meanwhile", meanwhile) if meanwhile else ()),

@@ -31,7 +31,10 @@ def num_samples(samples: Iterable[Fraction]) -> int:
     Shares are pieces of one line from its beginning, and the groups lie between neighbouring ends. They are of unequal
     size, and whoever is in a small one is told apart better than by their number: each counts as small as the smallest.
     """
-    ends = sorted({Fraction(0), Fraction(1), *samples})
+    of_some = [share for share in samples if share != 1]
+    if not of_some:  # as in most registries, which an app reads when it starts
+        return 1
+    ends = sorted({Fraction(0), Fraction(1), *of_some})
     return ceil(1 / min(end - before for before, end in pairwise(ends)))
 
 

@@ -27,6 +27,11 @@ def warnings(registry: Registry, today: date) -> tuple[str, ...]:
     return (*_of_all(registry), *(f"[metrics.{name}] {doubt}" for name, doubt in doubts))
 
 
+def forgotten_silence(registry: Registry) -> Iterator[str]:
+    """Of these doubts, the one that a programmer wants to hear while writing: `slots_of_silence`."""
+    return (f"[metrics.{metric.name}] {doubt}" for metric in registry for doubt in slots_of_silence(metric))
+
+
 def _of_all(registry: Registry) -> Iterator[str]:
     limit = registry.lifetime_epsilon
     if limit >= MUCH_OF_A_LIFE:

@@ -8,14 +8,13 @@ definition with the terms people agree to: why, who, until when, how much. Mendi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hubbub.protocol.blake2 import blake2b
-from hubbub.protocol.cadence import CADENCES, Cadence
+from hubbub.protocol.cadence import CADENCES
 from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise, SubsetChannel
 from hubbub.protocol.encoding import WrongValue, exact_number
 from hubbub.protocol.epsilon import log_above, surely_above
@@ -25,12 +24,25 @@ from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.names import METRIC, is_metric, is_retention
 from hubbub.protocol.segments import Segment, broken_segment
-from hubbub.protocol.shape import ONE_BIT, Accumulation, Shape
-from hubbub.protocol.value import Value
+from hubbub.protocol.shape import ONE_BIT, Shape
+from hubbub.protocol.value import Value, cached_property
+
+if TYPE_CHECKING:
+    from hubbub.protocol.vocabulary import Accumulation, Cadence
 
 _DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}
 SHORT_HASH_BYTES = 8
 _SMALLEST_SAMPLE = Fraction(1, 1_000_000)
+
+
+def canonical(form: Mapping[str, Any]) -> str:
+    """The one text for what has this form in JSON, which is hashed: sorted keys and no spaces."""
+    return json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def hash_of(text: str) -> str:
+    """BLAKE2b-128 in hex: what a definition, a pair and a registry are known by."""
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 class Definition(Value, kw_only=True):
@@ -51,7 +63,7 @@ class Definition(Value, kw_only=True):
             yield f"every must be one of {', '.join(CADENCES)}, got {self.every!r}"
         yield from self._broken_accumulation()
         yield from broken_segment(self.segment)
-        if not _SMALLEST_SAMPLE <= self.sample <= 1:
+        if self.sample != 1 and not _SMALLEST_SAMPLE <= self.sample <= 1:
             yield f"sample must be at least {_SMALLEST_SAMPLE} and at most 1, got {say(self.sample)}"
         yield from self._broken_history()
         if isinstance(self.noise.permanent, KaryChannel) and self.shape.categories != self.noise.permanent.categories:
@@ -104,8 +116,7 @@ class Definition(Value, kw_only=True):
 
     @cached_property
     def metric_hash(self) -> str:
-        canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return blake2b(canonical.encode(), digest_size=16).hexdigest()
+        return hash_of(canonical(self.to_json()))
 
     @cached_property
     def undivided(self) -> Self:

@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.channel import UNIT
-from hubbub.protocol.fields import Reader, did_you_mean, number, read_fields, readers_of, text
+from hubbub.protocol.fields import did_you_mean, number, read_fields, readers_of, text
 from hubbub.protocol.history_keys import KEYS as HISTORY_KEYS
 from hubbub.protocol.history_keys import asks_history, history_noise, suited_to_history
 from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.noise import rappor_noise
-from hubbub.protocol.shape import Accumulation, Beside, Shape
+from hubbub.protocol.shape import Beside, Shape
+
+if TYPE_CHECKING:
+    from hubbub.protocol.vocabulary import Accumulation, Reader
 
 _EPSILONS = ("epsilon_one_report", "epsilon_permanent")
 _PROBABILITIES = ("prob_f", "prob_p", "prob_q")
@@ -104,7 +107,7 @@ def _suited(shape: Shape | None, values: Mapping[str, Any]) -> Shape | None:
     if shape is not None and asks_history(values):
         return suited_to_history(shape, values)
     epsilon = values.get("epsilon_one_report")
-    if shape is None or epsilon is None or not eps.SMALLEST <= epsilon <= eps.LARGEST:
+    if shape is None or epsilon is None or not eps.in_limits(epsilon):
         return shape
     return shape.suited(epsilon, values.keys(), None if values.get("every") == "once" else values.get("max_values"))
 
@@ -133,7 +136,7 @@ def _noise(shape: Shape | None, values: Mapping[str, Any], problems: list[str]) 
 
 def _broken_epsilons(one_report: Fraction, permanent: Fraction) -> Iterator[str]:
     for key, value in zip(_EPSILONS, (one_report, permanent), strict=True):
-        if not eps.SMALLEST <= value <= eps.LARGEST:
+        if not eps.in_limits(value):
             yield f"{key} must be in [{say(eps.SMALLEST)}, {say(eps.LARGEST)}], got {say(value)}"
     if one_report > permanent:
         yield f"epsilon_one_report must be at most epsilon_permanent={say(permanent)}, got {say(one_report)}"

@@ -154,8 +154,8 @@ def _kary(categories: int, other: Fraction) -> KaryChannel:
 
 
 def _round_down(probability: Fraction) -> Fraction:
-    return Fraction(probability * UNITS // 1, UNITS)
+    return Fraction(probability.numerator * UNITS // probability.denominator, UNITS)
 
 
 def _round_up(probability: Fraction) -> Fraction:
-    return Fraction(-(-probability * UNITS // 1), UNITS)
+    return Fraction(-(-probability.numerator * UNITS // probability.denominator), UNITS)

@@ -10,18 +10,14 @@ merge by addition. The counting here is plain Python, one batch at a time; a col
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from hubbub.protocol.blake2 import blake2b
-from hubbub.protocol.cadence import Cadence
 from hubbub.protocol.channel import SubsetChannel
 from hubbub.protocol.fields import list_of, read_fields, text
 from hubbub.protocol.invalid import Invalid, brief, require
-from hubbub.protocol.metric import Definition
+from hubbub.protocol.metric import Definition, canonical, hash_of
 from hubbub.protocol.names import METRIC, is_metric
 from hubbub.protocol.pair_shape import PairShape
 from hubbub.protocol.report import Batch
@@ -37,7 +33,10 @@ from hubbub.protocol.tally import (
     parsed,
     whole_numbers,
 )
-from hubbub.protocol.value import Value
+from hubbub.protocol.value import Value, cached_property
+
+if TYPE_CHECKING:
+    from hubbub.protocol.vocabulary import Cadence
 
 FORMAT = "hubbub.pair_tally"
 VERSION = 1
@@ -124,8 +123,7 @@ class Pair(Value):
 
     @cached_property
     def metric_hash(self) -> str:
-        canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return blake2b(canonical.encode(), digest_size=16).hexdigest()
+        return hash_of(canonical(self.to_json()))
 
     @cached_property
     def undivided(self) -> Self:

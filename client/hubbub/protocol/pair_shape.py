@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from itertools import accumulate
 from math import gcd
 from typing import ClassVar
 
 from hubbub.protocol.shape import Shape
-from hubbub.protocol.value import Value
+from hubbub.protocol.value import Value, cached_property
 
 
 class PairShape(Value):

@@ -15,6 +15,7 @@ from math import exp
 from string import Template
 from typing import Any
 
+from hubbub.protocol.asked_parts import as_sentence
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import found_again_in, in_fours, resembles_itself
@@ -155,7 +156,7 @@ def _question(words: _Words, metric: Metric) -> str:
     return (
         f'<div class="ask"><div><h3>{escape(_title(metric))}</h3><p class="small quiet">{_asked(words, metric)}, '
         f"{_how_often(words, metric)}{_sampled(words, metric)}. "
-        f"{escape(metric.why.rstrip('.') + _stop(metric.why))}</p></div>"
+        f"{escape(as_sentence(metric.why))}</p></div>"
         f'<div class="small"><svg height="18" role="img" aria-label="{aloud}">'
         f'<line class="rail" x1="0" x2="100%" y1="9" y2="9"/>'
         f'<rect class="soft" x="0" y="6" height="6" width="{_along(every)}%" rx="1"/>'
@@ -174,10 +175,6 @@ def _how_often(words: _Words, metric: Metric) -> str:
 def _sampled(words: _Words, metric: Metric) -> str:
     part, of = metric.sample.numerator, metric.sample.denominator
     return words("sampled", part=f"{part:,}", of=f"{of:,}") if metric.sample < 1 else ""
-
-
-def _stop(why: str) -> str:
-    return "" if why.rstrip().endswith(("?", "!")) else "."
 
 
 def _along(number: int) -> int:

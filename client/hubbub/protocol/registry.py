@@ -6,41 +6,29 @@ today's date: an expired metric still loads, because old tallies must stay decod
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol import epsilon as eps
-from hubbub.protocol.blake2 import blake2b
 from hubbub.protocol.cadence import CADENCES
 from hubbub.protocol.crosses import broken_crosses, crosses_by_factor
-from hubbub.protocol.fields import (
-    Reader,
-    list_of,
-    number,
-    read_fields,
-    readers_of,
-    text,
-    unknown_key,
-    whole_number,
-)
+from hubbub.protocol.fields import did_you_mean, list_of, number, read_fields, readers_of, text, whole_number
 from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.linking import at_most, num_groups, num_samples
-from hubbub.protocol.metric import Metric
+from hubbub.protocol.metric import Metric, canonical, hash_of
 from hubbub.protocol.metric_tables import built, read_metrics
-from hubbub.protocol.names import APP, is_app
-from hubbub.protocol.recipient import Recipient
+from hubbub.protocol.names import APP, host_of, is_app
 from hubbub.protocol.segments import Declared, all_segments, broken_declaration, num_segments
-from hubbub.protocol.value import Value
+from hubbub.protocol.value import Value, cached_property
 
 if TYPE_CHECKING:  # loaded where a registry has pairs, which few have
     from hubbub.protocol.pair import Pair
+    from hubbub.protocol.vocabulary import Reader
 
 MAX_METRICS = 1000
 """Fewer than a message has room for (protocol.report.MAX_BLOCKS)."""
@@ -53,9 +41,30 @@ EXPECTED_INSTALLS = 1_000_000
 """What a label reckons with where a registry does not say how many installs there will be."""
 
 
+class Recipient(Value, kw_only=True):
+    """Who runs the collector, and its address: part of what people agree to. A path in it is part of it: one for each
+    person would be a name. An address is written in one way only, so that two of them are the same place exactly if
+    they are the same text."""
+
+    name: str  # who receives the messages, as people know them
+    url: str  # the collector's address, https, without a slash at its end
+
+    def _broken_rules(self) -> Iterator[str]:
+        if not self.name.strip():
+            yield "recipient.name must not be empty"
+        if not self.url.startswith("https://") or host_of(self.url) is None or len(self.url) > 200:
+            yield (
+                "recipient.url must be an https address in lower case, without user, query, fragment or a slash at "
+                f"its end, such as https://telemetry.example.org, got {self.url!r}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.url})"
+
+
 class Registry(Value, kw_only=True):
     """All that an app may ask of an install, and the most it may ever spend. `source` is the TOML it came from,
-    `mark` tells it from another in few bytes."""
+    `fingerprint` tells what it asks from what another asks."""
 
     app: str  # the name under which an install keeps its state
     recipient: Recipient  # who receives the messages, and where
@@ -80,14 +89,11 @@ class Registry(Value, kw_only=True):
         super().__init__(**{name: MappingProxyType(dict(part)) for name, part in parts.items()}, **head)
 
     @cached_property
-    def mark(self) -> bytes:
-        return blake2b(self.source.encode(), digest_size=16).digest()
-
-    @cached_property
     def fingerprint(self) -> str:
         """BLAKE2b-128 of the canonical form, in hex: the same for all files that ask the same of people, whatever their
-        comments; another if a question, a term, the order (in which budgets are set aside) or the recipient differs."""
-        return blake2b(self.canonical().encode(), digest_size=16).hexdigest()
+        comments; another if a question, a term, the order (in which budgets are set aside) or the recipient differs, or
+        if another release of hubbub makes other noise of the same file."""
+        return hash_of(self.canonical())
 
     def canonical(self) -> str:
         """All that people agree to, as one text: JSON with sorted keys and no spaces."""
@@ -101,7 +107,7 @@ class Registry(Value, kw_only=True):
             "metrics": [metric.terms_to_json() for metric in self],
             **({"together": self.pairs_by_name} if self.together else {}),
         }
-        return json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return canonical(form)
 
     def _broken_rules(self) -> Iterator[str]:
         yield from _broken_head(self.app, self.lifetime_epsilon)
@@ -239,7 +245,12 @@ class Registry(Value, kw_only=True):
         try:
             return self.metrics[name]
         except KeyError:
-            raise KeyError(unknown_key(name, self.metrics)) from None
+            raise KeyError(self.no_metric(name)) from None
+
+    def no_metric(self, name: str) -> str:
+        """That there is no metric of this name, in words, with the nearest name or all of them."""
+        hint = did_you_mean(name, self.metrics) or f"; it asks {', '.join(self.metrics)}"
+        return f"{brief(name)} is no metric of {self.app}{hint}"
 
     def __iter__(self) -> Iterator[Metric]:
         return iter(self.metrics.values())

@@ -9,25 +9,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded
-from hubbub.protocol.fields import Reader, readers_of
+from hubbub.protocol.fields import readers_of
 from hubbub.protocol.history import History, history_of_bits, history_of_categories
 from hubbub.protocol.invalid import say
 from hubbub.protocol.names import METRIC, is_metric
 from hubbub.protocol.noise import many_bit_noise, one_bit_noise
-from hubbub.protocol.value import Value
+from hubbub.protocol.value import Value, cached_property
+
+if TYPE_CHECKING:
+    from hubbub.protocol.vocabulary import Accumulation, Reader
 
 MAX_BITS = 65_536
 MAX_COHORTS = 65_536
 MAX_CELLS = 1 << 24
 """Bits times cohorts: what a collector counts for one metric and epoch must fit its memory many times over."""
-
-Accumulation = Literal["first", "last", "sum", "max", "any"]
-"""What counts of several records of one epoch."""
 
 Beside = Mapping[str, "tuple[Shape, Accumulation] | None"]
 """The metrics of one file by name, with what a question that is made of others needs of them; None: one cannot be made
@@ -46,6 +45,9 @@ class Shape(Value, kw_only=True):
 
     natural_order: ClassVar[bool] = False
     """Whether its answers have an order of their own. Others are shown by how common they are."""
+
+    one_figure: ClassVar[bool] = False
+    """Whether one number says all of it, a share or an average, so that many fit into one picture."""
 
     open_list: ClassVar[bool] = False
     """Whether its answers are not declared, so that decoding needs candidates."""

@@ -99,8 +99,11 @@ def _token(token: str | None) -> str:
 
 
 def _read(path: Path, from_data: Callable[[object], T], passed_over: str) -> list[tuple[Place, T]]:
-    """What the file holds; of a folder, such as `hubbub export` writes, all its JSON files but those of one format."""
-    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    """What the file holds; of a folder, such as `hubbub export` writes, all its JSON files but those of one format, and
+    but the truth that `hubbub simulate --out` writes beside."""
+    files = [each for each in sorted(path.glob("*.json")) if each.suffixes[-2:] != [".truth", ".json"]]
+    if not path.is_dir():
+        files = [path]
     if not files:
         raise Invalid([f"{path}: a folder must hold tally files, got none that ends in .json"])
     found: list[tuple[Place, T]] = []
@@ -257,7 +260,8 @@ def _fetch(
     except urllib.error.HTTPError as error:
         raise Invalid([f"{url}: {error.code} {_detail(error.read())}"]) from None
     except urllib.error.URLError as error:
-        raise Invalid([f"{url}: {error.reason}"]) from None
+        reason = error.reason.strerror if isinstance(error.reason, OSError) else None
+        raise Invalid([f"{url}: {reason or error.reason}"]) from None
     except Invalid as error:
         raise Invalid(f"{url}: {problem}" for problem in error.problems) from None
 

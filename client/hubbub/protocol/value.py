@@ -8,9 +8,26 @@ methods are written once, below, and read the fields of a class from its annotat
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, NoReturn, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, dataclass_transform
 
 from hubbub.protocol.invalid import require
+
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property  # so is it exported
+else:
+
+    class cached_property:  # noqa: N801  # it stands for the one of functools
+        """As from Python 3.12 on: without a lock, which Python 3.11 makes for each one when its class is made."""
+
+        def __init__(self, find):
+            self._find, self._name = find, find.__name__
+            self.__doc__ = find.__doc__
+
+        def __get__(self, holder, cls=None):
+            if holder is None:
+                return self
+            found = holder.__dict__[self._name] = self._find(holder)
+            return found
 
 
 @dataclass_transform(frozen_default=True)

@@ -15,11 +15,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from hubbub.protocol.cadence import Cadence
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.report import Batch, Block, Report
+from hubbub.protocol.vocabulary import Cadence
 from hubbub.protocol.wire import BATCH_ID, BODY_LENGTH, CRC, ENTRY_BYTES, HEADER_BYTES, NUM_BLOCKS, crc_of
 
 # What is kept of an accepted batch: its id, its crc (it tells bodies with one id apart), the day it may be forgotten.

@@ -39,7 +39,7 @@ from hubbub.collector.storage.embedded import EmbeddedStore
 from hubbub.collector.storage.log import Damaged, DiskFull
 from hubbub.collector.storage.store import Notice, Store
 from hubbub.collector.tokens import Tokens
-from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.invalid import Invalid, not_listening
 
 _STORE_FAILED = 1  # exit status
 _SHUTDOWN_SECONDS = 1.0  # for what aiohttp itself still has to close, once all requests are answered
@@ -248,7 +248,10 @@ async def _listen(
     await runner.setup()
     shared_port = settings.workers > 1 or None
     site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context, backlog=1024, reuse_port=shared_port)
-    await site.start()
+    try:
+        await site.start()
+    except OSError as error:
+        raise Invalid([not_listening(settings.host, settings.port, error)]) from None
     port: int = runner.addresses[0][1]
     return runner, port
 

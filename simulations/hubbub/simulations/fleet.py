@@ -21,9 +21,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from hubbub.client import Answer, Client, Registry, Transport
-from hubbub.client.respond import Random as RandomBytes
 from hubbub.client.upload import attempt
 from hubbub.client.upload import post as post_by_http
+from hubbub.client.vocabulary import Random as RandomBytes
 from hubbub.protocol.cadence import epoch_of, epoch_start
 from hubbub.protocol.wire import BATCH_ID
 from hubbub.simulations.people.histories import Crowd

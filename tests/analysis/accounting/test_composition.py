@@ -25,6 +25,16 @@ def test_a_year_of_weekly_counts_in_every_currency() -> None:
     assert laplace == sorted(laplace)
 
 
+def test_rho_and_renyi_agree_with_opendp() -> None:
+    """Figures of opendp 0.16.0, computed once: `then_gaussian(scale=20)` on whole numbers, `make_composition` of 52,
+    the `map(1)` of both, and `make_zCDP_to_approxDP` at 1e-9; `then_laplace(scale=10)` composed alike."""
+    for times, rho, epsilon in ((1, 0.00125, 0.2751678), (52, 0.065, 2.1611257)):
+        assert times * c.gaussian_rho(20) == pytest.approx(rho)
+        renyi = c.epsilon_of_renyi([times * each for each in c.gaussian_renyi(20)], 1e-9)
+        assert epsilon * (1 - 1e-6) <= renyi <= epsilon * 1.005  # by whole orders, so a hair above
+    assert c.basic([(0.1, 0)] * 52)[0] == pytest.approx(5.2)
+
+
 def test_four_years_of_daily_reports_without_memory_cannot_be_saved() -> None:
     """1460 fresh answers of epsilon 1, at delta 1e-6."""
     assert c.basic([(1.0, 0.0)] * 1460)[0] == pytest.approx(1460)

@@ -86,6 +86,47 @@ def test_weeks_of_a_hundred_thousand_installs() -> None:
         assert mixed <= stated <= 1.3 * mixed
 
 
+def _normal_epsilon(apart: float, truth: float) -> float:
+    """Of two normal laws so many deviations apart, mixed by a kept answer that is the true one with this probability:
+    their likelihood ratio rises with the count, so that the worst set is a tail, and delta is in closed form."""
+
+    def delta(epsilon: float) -> float:
+        odds = exp(epsilon)
+        if truth <= odds * (1 - truth):
+            return 0.0
+        ratio = (odds * truth - (1 - truth)) / (truth - odds * (1 - truth))
+        threshold = np.log(ratio) / apart + apart / 2
+        one, other = stats.norm.sf(threshold - apart), stats.norm.sf(threshold)
+        return float((truth - odds * (1 - truth)) * one - (odds * truth - (1 - truth)) * other)
+
+    low, high = 0.0, 2.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta(middle) > DELTA else (low, middle)
+    return high
+
+
+def test_what_each_figure_of_a_flag_assumes() -> None:
+    """The three lines of a table in docs/publishing.md. The second by a closed form that shares no code with the
+    privacy losses above; the third has the others' reports vary as if their kept answers were drawn anew each week."""
+    noise = one_bit_noise(Fraction(1), Fraction(2))
+    truth, _ = (float(x) for x in noise.permanent.probabilities)
+    q, p = (float(x) for x in noise.instantaneous.probabilities)
+    fresh = truth * q + (1 - truth) * p
+    there, _ = crowd_loss(noise.instantaneous, 99_999)
+    for weeks, stated, known, anew in (
+        (1, 0.0221, 0.0172, 0.0154),
+        (13, 0.0839, 0.0655, 0.0585),
+        (52, 0.172, 0.134, 0.120),
+        (365, 0.468, 0.368, 0.328),
+    ):
+        bound = kept_answer(there.times(weeks), truth, 1 - truth)[0].epsilon(DELTA)
+        of_known, of_anew = (
+            _normal_epsilon((q - p) * (weeks / (100_000 * one * (1 - one))) ** 0.5, truth) for one in (q, fresh)
+        )
+        assert (bound, of_known, of_anew) == pytest.approx((stated, known, anew), rel=0.005)
+
+
 @pytest.mark.parametrize(
     "channel", [BitChannel(Fraction(3, 4), Fraction(1, 4)), BitChannel(Fraction(1, 2), Fraction(1, 8))]
 )

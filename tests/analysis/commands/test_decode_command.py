@@ -161,6 +161,7 @@ def test_mistakes_are_refused_in_words(world):
         ([world / "broken.json"], "broken.json: not a tally: format must be 'hubbub.tally', got None"),
         ([flag, "--format", "parquet"], "--format parquet needs --out FILE"),
         ([flag, "--format", "xlsx"], "--format xlsx needs --out FILE"),
+        ([flag, "--out", "found.docx"], "--out must end in .csv, .*, or --format say what to write, got 'found.docx'"),
         ([flag, page, "--format", "rappor"], "--format rappor writes one metric, got 2"),
         ([flag, page, "--chart", "x.png"], "--chart draws one metric, got 2"),
         ([flag, "--rappor", "a", "b", "c"], "--rappor takes its three files and neither tallies nor candidates"),

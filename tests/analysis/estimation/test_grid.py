@@ -11,12 +11,13 @@ from scipy.optimize import minimize
 
 from hubbub.analysis import Options, decode
 from hubbub.analysis.estimation.cells import pool
-from hubbub.analysis.estimation.grid import _noise, grid_mean, most_rounding
+from hubbub.analysis.estimation.grid import _noise, grid_mean, means_of_places, most_rounding
 from hubbub.analysis.options import ESTIMANDS
 from hubbub.protocol.channel import KaryChannel
 from hubbub.protocol.kinds import Mean
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import sample_tally
+from tests.analysis.mean_worlds import cohorts, held
 from tests.analysis.worlds import define
 from tests.chance import assert_binomial, power
 
@@ -90,9 +91,9 @@ def test_the_most_that_rounding_adds_is_found_by_a_general_search_as_well() -> N
                 bounds = [(0, 1)] * (points - 2)
                 best = minimize(added, np.full(points - 2, 0.5), bounds=bounds, method="L-BFGS-B", tol=1e-12).fun
             # Each is the sum of a division that there can be, so that neither is too large; the search stops early.
-            assert -best - 1e-6 <= most_rounding(met) <= -1.01 * best + 1e-6
-    assert most_rounding(np.array([0.0, 1.0, 0.0])) == 0
-    assert most_rounding(np.array([0.5, 0.5, 0.0])) == pytest.approx(0.25)
+            assert -best - 1e-6 <= float(most_rounding(met[np.newaxis])[0]) <= -1.01 * best + 1e-6
+    assert most_rounding(np.array([[0.0, 1.0, 0.0]])).tolist() == [0]
+    assert most_rounding(np.array([[0.5, 0.5, 0.0]])) == pytest.approx([0.25])
 
 
 @pytest.mark.parametrize(("epsilon", "points", "most"), [("2", 3, 1.17), ("4", 5, 1.42)])
@@ -105,20 +106,20 @@ def test_no_interval_is_wider_than_stated(epsilon: str, points: int, most: float
         if sum(law) == parts:
             share = np.array(law) / parts
             noise = _noise(cohort, v, float(share @ v**2)) * 1000
-            worst = max(worst, float(np.sqrt(1 + most_rounding(share) / (points - 1) ** 2 / noise)))
+            worst = max(
+                worst, float(np.sqrt(1 + float(most_rounding(share[np.newaxis])[0]) / (points - 1) ** 2 / noise))
+            )
     assert most - 0.01 <= worst <= most
 
 
 def covered(epsilon: str, points: int, people: str, estimand: str, epochs: tuple[int, ...], populations: int) -> int:
     metric = mean_of(epsilon, points)
     rng = np.random.default_rng([18, points, len(epochs), *people.encode(), *estimand.encode()])
-    numbers = PEOPLE[people](rng)
-    held = 0
-    for _ in range(populations):
-        sampled = numbers if estimand == "reporting" else numbers[rng.integers(0, INSTALLS, INSTALLS)]
-        found = decode(tally_of_numbers(metric, sampled, rng, epochs), options=Options(estimand=estimand))
-        held += bool(found.low[0] <= numbers.mean() <= found.high[0])
-    return held
+    numbers, places = PEOPLE[people](rng), np.linspace(0, 1, points)
+    return sum(
+        held(means_of_places([some], places, points, estimand, 0.95), float(numbers.mean()), tally, estimand)
+        for some, tally in cohorts(metric, numbers, estimand, populations, rng, len(epochs))
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,11 +147,11 @@ def test_intervals_of_ten_thousand_populations_hold_the_truth(
 ) -> None:
     """95 % are not refuted: 93.2 % would be. More is allowed to the installs that reported, where rounding added less
     than it could have."""
-    held = covered(epsilon, points, people, estimand, epochs, 10_000)
+    hits = covered(epsilon, points, people, estimand, epochs, 10_000)
     what = f"epsilon {epsilon}, {points} points, {people}, {estimand}, {len(epochs)} epochs"
-    figure(f"coverage of a mean on a grid, {what}", f"{held / 10_000:.4f}")
+    figure(f"coverage of a mean on a grid, {what}", f"{hits / 10_000:.4f}")
     too_wide = estimand == "reporting" and people != "all between two points"
-    assert_binomial(min(held, 9_500) if too_wide else held, 10_000, 0.95)
+    assert_binomial(min(hits, 9_500) if too_wide else hits, 10_000, 0.95)
     assert power(10_000, 0.95, 0.932) > 0.99
 
 
@@ -158,14 +159,14 @@ def test_two_definitions_of_the_same_installs_are_sampled_once() -> None:
     """The same numbers, rounded anew, through two channels. 400 populations, as above."""
     metrics = [mean_of("3", 4), mean_of("4", 4)]
     rng = np.random.default_rng(5)
-    numbers, held = rng.beta(2, 5, INSTALLS), 0
+    numbers, hits = rng.beta(2, 5, INSTALLS), 0
     for _ in range(400):
         sampled = numbers[rng.integers(0, INSTALLS, INSTALLS)]
         found = decode(
             [tally_of_numbers(metric, sampled, rng) for metric in metrics], options=Options(estimand="population")
         )
-        held += bool(found.low[0] <= numbers.mean() <= found.high[0])
-    assert_binomial(min(held, 380), 400, 0.95)
+        hits += bool(found.low[0] <= numbers.mean() <= found.high[0])
+    assert_binomial(min(hits, 380), 400, 0.95)
     assert power(400, 0.95, 0.84) > 0.99
 
 
@@ -184,10 +185,10 @@ def test_a_mean_is_nearer_to_the_truth_than_with_laplace_noise(epsilon: str) -> 
 def test_the_sum_the_limits_and_the_notes_are_those_of_a_mean() -> None:
     shape = Mean(low=Fraction(-5), high=Fraction(30), absent=Fraction(0), points=4)
     metric = define(shape, "3", "6")
-    tally = sample_tally(metric, [100], [[100, 0, 0, 0]], np.random.default_rng(7))
+    tally = sample_tally(metric, [2_000], [[2_000, 0, 0, 0]], np.random.default_rng(7))
     found = decode(tally)
     assert -5 <= found.low[0] <= found.high[0] <= 30
-    assert found.estimate[1] == pytest.approx(100 * found.estimate[0])
+    assert found.estimate[1] == pytest.approx(2_000 * found.estimate[0])
     assert found.notes[1].startswith("The interval allows for the most that rounding can add; it is at most 1.")
     assert not np.isfinite(decode(Tally(metric, {})).estimate[0])
     nothing = grid_mean(pool(Tally(metric, {})).cohorts, 4, "population", 0.95)

@@ -7,6 +7,8 @@ import pytest
 from scipy.stats import binom, hypergeom
 
 from hubbub.analysis.estimation.cells import Cohort, TwoStageNoise
+from hubbub.analysis.estimation.curves import Curves
+from hubbub.analysis.estimation.law import Law
 from hubbub.analysis.estimation.shares import Shares, shares
 
 E8 = float(np.exp(8))
@@ -156,7 +158,16 @@ def test_some_rows_of_a_law_have_the_laws_of_these_rows() -> None:
     rows = np.array([3, 4, 11, 20])
     whole, some = found.law(np.arange(21)), found.law(np.arange(21)).of_rows(rows)
     for tilt in (-0.3, 0.0, 2.0):
-        of_all = whole.cumulants(np.full(21, tilt), np.linspace(0, 1, 21))
-        of_some = some.cumulants(np.full(4, tilt), np.linspace(0, 1, 21)[rows])
+        of_all = Curves(whole)(np.full(21, tilt), np.linspace(0, 1, 21))
+        of_some = Curves(some)(np.full(4, tilt), np.linspace(0, 1, 21)[rows])
         assert np.allclose([each[rows] for each in of_all[0]], of_some[0])
         assert np.allclose(of_all[1][rows], of_some[1])
+
+
+def test_laws_joined_have_the_rows_of_each() -> None:
+    both = [every_count(CHANNELS[name], size, "population") for name, size in (("both stages", 7), ("many bits", 12))]
+    laws = [found.law(np.arange(len(found.estimate))) for found in both]
+    whole = Law.joined(laws)
+    p_values = [law.p_values(found.estimate) for law, found in zip(laws, both, strict=True)]
+    assert (whole.p_values(np.concatenate([found.estimate for found in both])) == np.concatenate(p_values)).all()
+    assert (whole.variance().floor == np.concatenate([law.variance().floor for law in laws])).all()

@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.analysis import decode
 from hubbub.analysis.estimation.guesses import likely_shares, nearest_shares
-from hubbub.analysis.estimation.learnt_guesses import ENOUGH, learnt_shares
+from hubbub.analysis.estimation.learnt_guesses import ENOUGH, _average_behind, learnt_shares
 from hubbub.protocol.kinds import Choice
 from tests.analysis.worlds import define, tally_of, zipf
 
@@ -82,7 +82,7 @@ def test_a_clear_answer_is_moved_as_far_as_its_prior_is_steep() -> None:
                 guesses.append(np.where(drawn, pi * (likelihood @ (density * f)) * width / expected, x))
     weight = np.exp(np.array(logs) - max(logs))
     brute = np.array(guesses).T @ (weight / weight.sum())
-    found = learnt_shares(x, np.full(size, std_error**2), total=None)
+    found = _average_behind(x, np.full(size, std_error), 1.0, together=False)
     assert (x - brute)[clear].min() > 0.05 * std_error, "far enough to be seen"
     assert found == pytest.approx(brute, abs=0.02 * std_error)
 
@@ -117,6 +117,50 @@ def test_a_learnt_guess_is_nearer_to_the_truth(shape: str) -> None:
     assert excess.mean() < 4 * excess.std() / np.sqrt(len(excess))
     if shape == "uniform":
         assert learnt.mean() < 0.4 * mixture.mean()
+
+
+ITEMS = {
+    "falling": 0.8 / np.arange(1, 41) ** 0.8,
+    "even": np.full(40, 0.5),
+    "few": np.repeat([0.4, 0.0], [5, 35]),
+    "two sorts": np.repeat([0.9, 0.05], 20),
+    "nearly everybody": np.full(40, 0.97),
+    "geometric": 0.9 * 0.8 ** np.arange(40),
+    "rare": np.full(40, 0.01),
+}
+
+
+def item_errors(items: str, std_error: float, populations: int) -> np.ndarray:
+    """Squared errors of guesses of items that can be held together: learnt, and each estimate by itself."""
+    rng = np.random.default_rng([9, *items.encode()])
+    truth, variance, found = ITEMS[items], np.full(40, std_error**2), []
+    for _ in range(populations):
+        estimate = truth + std_error * rng.standard_normal(40)
+        guesses = (learnt_shares(estimate, variance, total=None), np.clip(estimate, 0, 1))
+        found.append([float(((guess - truth) ** 2).sum()) for guess in guesses])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("items", ITEMS)
+def test_a_learnt_guess_of_items_is_nearer_to_the_truth_than_each_by_itself(items: str) -> None:
+    """At the noise of 100,000 installs, 40 items and epsilon 1: nearer by four standard errors of the difference. (With
+    one law for all items, also for those that stand clear, "two sorts" were 1.7 times as far off.)"""
+    learnt, alone = item_errors(items, 0.03, 40).T
+    gain = alone - learnt
+    assert gain.mean() > 4 * gain.std() / np.sqrt(len(gain))
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("items", ITEMS)
+def test_best_guesses_of_items(items: str, figure) -> None:
+    """From hardly any noise to much: never farther by more than 5 %, beyond four standard errors."""
+    for std_error in (0.003, 0.01, 0.03, 0.1):
+        learnt, alone = item_errors(items, std_error, 200).T
+        excess = learnt - 1.05 * alone
+        figure(
+            f"{items}, standard error {std_error}", f"squared error {learnt.mean() / alone.mean():.3f} of each alone"
+        )
+        assert excess.mean() < 4 * excess.std() / np.sqrt(len(excess))
 
 
 @pytest.mark.parametrize("total", [None, 1.0, 0.3, 0.0])

@@ -54,6 +54,8 @@ def test_a_longer_text_becomes_known_by_its_beginning(drawn: tuple[Tally, dict[s
     assert found["long"].low <= drawn[1]["long-name"] <= found["long"].high
     assert found["long"].length == 4
     assert "long..." in table(decode(drawn[0]))
+    assert "q1" in found
+    assert "q1..." not in table(decode(drawn[0]))  # it has a row
     assert '"beginnings"' in to_json([decode(drawn[0])])
 
 
@@ -172,6 +174,7 @@ def test_false_detections_are_rare_and_intervals_cover() -> None:
         tally, truth = crowd.draw(4_000, seed=seed)
         found = decode(tally, None, Options(beam=10))
         false += any(text not in truth for text in answers(found))
+        assert not any("disagree" in note for note in found.notes)  # one honest search in a thousand may say so
         for row, text in enumerate(answers(found)):
             if text in truth:
                 count += 1

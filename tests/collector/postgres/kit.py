@@ -63,6 +63,13 @@ class Shop:
     def rows(self, statement: str, *values: object) -> list[tuple]:
         return ask(self.address, statement, values)
 
+    def wait_for(self, statement: str) -> None:
+        """Until it has an answer."""
+        deadline = time.monotonic() + 30
+        while not self.rows(statement):
+            assert time.monotonic() < deadline, statement
+            time.sleep(0.02)
+
 
 class Counter:
     """One collector's store, used as a committer would."""
@@ -83,6 +90,11 @@ class Counter:
     def read(self, message: bytes):
         intake = Intake(Catalog(self.registry), self.store.now, self.store.sealed, lambda: self.store.day)
         return intake.read(message, MEDIA_TYPE, True)
+
+    def adopt(self, toml: str) -> None:
+        """As a reload does."""
+        self.registry = Registry.parse(toml)
+        self.store.adopt(Catalog(self.registry))
 
     def keep(self) -> list[str]:
         """Let time pass; what the operator is told."""

@@ -36,14 +36,14 @@ def test_a_store_is_made_looked_at_and_checked(postgres, tmp_path):
     token = re.search(r"Read token, shown this once:  (\S+)", said)[1]
     assert "first" in run("token", "list", *store)
     assert token not in run("token", "list", *store)
-    assert run("store", "migrate", *store).endswith("schema version 2, as it was\n")
+    assert run("store", "migrate", *store).endswith("schema version 3, as it was\n")
     assert run("store", "check", *store).endswith("no damage found\n")
     assert "metrics: 0 definitions" in run("store", "status", *store)
     assert "must not be there yet" in run("store", "create", *store, status=2)
     assert "--data must be given to `hubbub store import`" in run("store", "status", *store, "--data", "x", status=2)
     (tmp_path / "metrics.toml").write_text(REGISTRY_TOML)
     started = run("collect", "--check", "--metrics", tmp_path / "metrics.toml", *store, "--port", "0")
-    assert "schema version 2" in started
+    assert "schema version 3" in started
 
 
 def test_tokens_are_made_and_revoked_beside_running_collectors(shared, tmp_path):

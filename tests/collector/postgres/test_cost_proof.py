@@ -14,15 +14,17 @@ from tests.collector.postgres.test_taking import make
 
 pytestmark = [pytest.mark.proof, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 MILLIONS = 4
-MOST = 2.1
+MOST = dict(zip(collector_shared.SHAPES, (1.45, 2.1), strict=True))
 
 
-def test_one_collector_and_its_database_cost_twice_the_embedded_store_at_most(postgres_template, tmp_path, figure):
+def test_what_one_collector_and_its_database_cost_beside_the_embedded_store(postgres_template, tmp_path, figure):
+    """To be run on a machine with nothing else to do: whoever sleeps between two groups pays for what others did to
+    the processor's caches meanwhile, and of these two that is the shared store."""
     found = collector_shared.measure(tmp_path, requests=10_000, rounds=5)
     for line in collector_shared.in_words(found):
         figure("a batch", line)
-    for shape in collector_shared.SHAPES:
-        assert collector_shared.times_embedded(found, shape, "one collector") <= MOST
+    for shape, most in MOST.items():
+        assert collector_shared.times_embedded(found, shape, "one collector") <= most
 
 
 def test_an_id_takes_little_room_and_a_lot_of_millions_is_dropped_within_a_second(postgres, tmp_path, figure):

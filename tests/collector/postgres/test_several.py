@@ -84,7 +84,7 @@ def test_batches_are_spread_counted_once_and_read_together(two, tmp_path, monkey
     status = status_of(",".join(addresses))
     assert [line.partition(", ")[2] for line in status if "schema" in line] == [
         f"database test_{address.rpartition('_')[2]} at 127.0.0.1 port {address.rpartition(':')[2].partition('/')[0]}: "
-        f"schema version 2, database {number} of its store"
+        f"schema version 3, database {number} of its store"
         for number, address in enumerate(addresses, 1)
     ]
     reports = [int(line.split()[3]) for line in check_store(",".join(addresses)) if line.startswith("counts: ")]
@@ -218,9 +218,9 @@ def test_a_store_of_the_first_version_is_brought_up_with_all_it_has(postgres, tm
         connection.execute(schema.read_bytes())
         connection.execute("select open_lots(array[80000])")
         connection.execute("insert into tokens values ('x', 'read', 'old')")
-    with pytest.raises(Invalid, match="must have version 2, got 1; `hubbub store migrate` brings it up"):
+    with pytest.raises(Invalid, match="must have version 3, got 1; `hubbub store migrate` brings it up"):
         listed(address)
-    assert [(was, now) for _, was, now in migrate_store(address)] == [(1, 2)]
+    assert [(was, now) for _, was, now in migrate_store(address)] == [(1, 3)]
     assert shop.rows("select lot, databases from lots") == [(80000, 1)]
     assert [token.name for token in tokens_in(address)] == ["old"]
     with shop.collector() as here:

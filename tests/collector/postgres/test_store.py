@@ -241,9 +241,12 @@ def test_a_schema_that_is_missing_or_of_another_version_is_refused(postgres, sho
         status_of(postgres.new_database())
     with pytest.raises(Invalid, match="the schema hubbub must not be there yet"):
         create_store(shop.address, None)
-    assert [(before, now) for _, before, now in migrate_store(shop.address)] == [(2, 2)]
-    shop.rows("update state set version = 7")
-    with pytest.raises(Invalid, match="version 2, got 7; it was made by a newer hubbub"), shop.collector():
+    assert [(before, now) for _, before, now in migrate_store(shop.address)] == [(3, 3)]
+    with shop.collector() as here:
+        shop.rows("update state set version = 7, turn = turn + 1")
+        with pytest.raises(Invalid, match="version 3, got 7; it was made by a newer hubbub"):
+            here.send(make(1))  # also to a collector that was at work meanwhile
+    with pytest.raises(Invalid, match="version 3, got 7; it was made by a newer hubbub"), shop.collector():
         pass
 
 

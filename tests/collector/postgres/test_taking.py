@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from random import Random
+from uuid import UUID
 
 import pytest
 
@@ -53,6 +54,31 @@ def test_a_group_in_part_known_stores_only_what_is_new_in_any_order(shop):
             here.send(*some)
         batches = [unpack(message, {metric.short_hash: metric for metric in METRICS}) for message in messages]
         assert here.reports() == sum(block.count for batch in batches for block in batch.blocks)
+
+
+def test_groups_are_asked_about_one_by_one_only_after_one_that_was_not_all_new(shop):
+    """One in vain costs more, and leaves rows to be cleared away: whoever sends all twice shall cost as much once."""
+    first, second, third = make(1), make(2), make(3)
+    with shop.collector() as here:
+        here.send(first)
+        for sent, all_new in ((first, False), (first, False), (second, True), (third, True)):
+            here.send(sent)
+            assert here.store._expect_new is all_new
+        assert here.reports() == 3 * len(METRICS)
+
+
+def test_an_id_that_came_before_is_not_in_the_servers_log(postgres, shop):
+    """The server tells of whatever goes wrong in a statement, with the key that was there and the time."""
+    ((database,),) = shop.rows("select current_database()")
+    shop.rows(f"alter database {database} set log_min_messages = warning")
+    first = make(1)
+    with shop.collector() as here:
+        assert here.send(first) + here.send(first, make(2)) == [STORED, DUPLICATE, STORED]
+        shop.rows("update state set turn = turn + 1")
+        here.send(make(3))
+    log = (postgres.folder / "log").read_text()
+    assert "what the collector knows is no longer so" in log, "such as this one, which says nothing about a batch"
+    assert str(UUID(bytes=first[8:24])) not in log
 
 
 def test_the_lot_follows_from_the_bytes_and_from_no_setting(shop):

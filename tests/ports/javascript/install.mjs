@@ -40,8 +40,9 @@ export class Install {
     if (this.mode !== "on") this.discardUnsent();
     else if (!this.endpoint) [this.mode, this.reason] = ["local", "no_endpoint"];
     else if (!this.mayGoTo(this.endpoint)) [this.mode, this.reason] = ["local", "wrong_endpoint"];
-    if (this.mode === "on") this.look(now);
-    else this.save(this.state);
+    if (this.mode === "on") return this.look(now);
+    this.closePast(now);
+    this.save(this.state);
   }
 
   ruled() {
@@ -75,6 +76,19 @@ export class Install {
     Object.assign(this.state, { outbox: [], reports: {}, gathered: {} });
     for (const epoch of Object.values(this.state.epochs)) epoch.sealed = true;
     this.waiting?.clear();
+  }
+
+  closePast(now) {
+    const isOver = ({ every, epoch }) => epoch < epochOf(every, now);
+    for (const epoch of Object.values(this.state.epochs)) epoch.sealed ||= isOver(epoch);
+    const reports = Object.entries(this.state.reports).filter(([, row]) => !isOver(row));
+    this.state.reports = Object.fromEntries(reports);
+    this.dropGathered(now);
+  }
+
+  dropGathered(now) {
+    const present = Object.entries(this.state.gathered).filter(([, row]) => row.epoch === epochOf(row.every, now));
+    this.state.gathered = Object.fromEntries(present);
   }
 
   forget(now) {
@@ -132,6 +146,7 @@ export class Install {
       const past = over.map(([, row]) => row.epoch).filter((epoch) => epoch < epochOf(every, now));
       for (const epoch of past.sort((a, b) => a - b)) seal(this, every, epoch);
     }
+    this.dropGathered(now);
     const asked = CADENCES.filter((every) => registry.metrics.some((metric) => metric.every === every));
     for (const every of asked) this.open(every, epochOf(every, now));
     for (const { metric, value, epoch, since } of this.waiting.values()) {

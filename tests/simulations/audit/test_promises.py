@@ -10,7 +10,7 @@ import pytest
 from hubbub.client.identity import Identity
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.audit.promises import promises
-from hubbub.simulations.audit.run import Audit, table
+from hubbub.simulations.audit.run import Audit, _asking_all, table
 
 EXAMPLE = Registry.load(Path(__file__).resolve().parents[3] / "examples" / "metrics.toml")
 
@@ -32,6 +32,14 @@ def test_every_promise_says_in_a_line_what_was_tried_and_holds() -> None:
     assert audit.passed
     assert "Tried besides:\n  cohorts, all metrics together" in table(audit)
     assert len(audit.to_json()["promises"]) == 5
+
+
+def test_a_sample_is_left_out_however_the_file_writes_it() -> None:
+    sampled = EXAMPLE.source.replace("[metrics.dark_theme]", '[metrics.dark_theme]\n"sample" = "1/2" # of all')
+    whole = _asking_all(Registry.parse(sampled))
+    assert whole == EXAMPLE
+    assert _asking_all(EXAMPLE) is EXAMPLE
+    assert all(promise.failure is None for promise in promises(whole, Random(8).randbytes))
 
 
 def test_cohorts_by_remainder_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:

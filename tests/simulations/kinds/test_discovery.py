@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from hubbub.analysis.commands.plan import add_plan, run_plan
+from hubbub.protocol.kinds import Discovery
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.audit.run import audit_registry
 from hubbub.simulations.kinds.discovery import made_up_name
@@ -80,11 +81,15 @@ def test_a_plan_says_what_share_is_visible_and_what_a_list_would_see(capsys: pyt
     options = ["--kind", "discovery", "--installs", "1e6", "--epsilon", "4", "--permanent", "4"]
     assert run_plan(parser.parse_args(options)) == 0
     said = capsys.readouterr().out
-    assert "answers above 0.47 % of installs" in said
+    assert "answers above 0.46 % of installs" in said
     assert "each with one in 10 of all installs. A list of all texts would see shares 3.2 times smaller." in said
     assert run_plan(parser.parse_args([*options, "--toml"])) == 0
-    toml = capsys.readouterr().out
-    assert Registry.parse(head("planned", 100) + toml)["planned"].shape.discovers
+    shape = Registry.parse(head("planned", 100) + capsys.readouterr().out)["planned"].shape
+    assert isinstance(shape, Discovery)
+    assert shape.num_bits == 256
+    assert run_plan(parser.parse_args([*options, "--num-bits", "128", "--max-length", "64"])) == 0
+    said = capsys.readouterr().out
+    assert "64 bytes make many levels: with a max_length of 18 shares 1.8 times smaller would be seen" in said
 
 
 @pytest.mark.proof

@@ -233,6 +233,9 @@ def test_a_file_that_cannot_be_run_is_refused(folder: Path) -> None:
     (folder / "app.py").write_text("def main(:\n")
     with pytest.raises(Invalid, match=r"app.py, line 1: "):
         find_app(folder / "app.py", None, ())
+    (folder / "metrics.toml").write_text("expires = 2028-01-01\n")
+    with pytest.raises(Invalid, match=r"APP.py must be a Python file, got metrics.toml: .*metrics.toml, line 1: "):
+        find_app(folder / "metrics.toml", None, ())
     (folder / "app.py").write_text("def main(): pass\ndef rehearse(): pass\n")
     with pytest.raises(Invalid, match=r"--call must be a function of app.py, got 'man'; it has main, rehearse"):
         find_app(folder / "app.py", "man", ())

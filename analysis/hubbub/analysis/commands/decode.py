@@ -221,9 +221,14 @@ def _show_installs(arguments: Namespace) -> int:
 
 
 def _format_of(out: str | None) -> str:
-    """What the ending of a file says: .csv, .json, .parquet and .xlsx; a table otherwise."""
+    """What the ending of a file says. One that no format has would else hold a table that its program cannot open."""
     ending = Path(out or "").suffix.lower().removeprefix(".")
-    return ending if ending in ("csv", "json", "parquet", "xlsx") else "table"
+    if ending in ("csv", "json", "parquet", "xlsx"):
+        return ending
+    if ending in ("", "txt", "text", "md", "log"):
+        return "table"
+    known = ".csv, .json, .parquet, .xlsx or .txt (a table)"
+    raise Invalid([f"--out must end in {known}, or --format say what to write, got {out!r}"])
 
 
 def _contradictions(arguments: Namespace) -> Iterator[str]:

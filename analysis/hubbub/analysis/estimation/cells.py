@@ -23,10 +23,10 @@ import numpy as np
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation import history_noise
 from hubbub.analysis.options import Estimand
-from hubbub.protocol.cadence import Cadence
 from hubbub.protocol.channel import Noise, SubsetChannel
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Counts, Tally
+from hubbub.protocol.vocabulary import Cadence
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ import numpy as np
 
 from hubbub.analysis.arrays import Array, Index
 from hubbub.analysis.estimation.cells import Cohort
-from hubbub.analysis.estimation.law import Law, sums
+from hubbub.analysis.estimation.curves import sums
+from hubbub.analysis.estimation.law import Law
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

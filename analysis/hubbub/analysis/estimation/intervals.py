@@ -26,7 +26,7 @@ class Variance:
 
     def at(self, share: Array) -> Array:
         """At the share nearest to `share` that a population can have."""
-        share = np.clip(share, 0, 1)
+        share = np.minimum(np.maximum(share, 0), 1)
         return np.maximum(self.floor + self.slope * share + self.sampling * share * (1 - share), 0)
 
     def rests_on_few(self, share: Array) -> Mask:

@@ -1,9 +1,8 @@
 """The law of an estimate, also where it rests on few counts: tails by saddlepoint, and intervals that invert them.
 
 An estimate is a sum of ones, each of which moves it by so much. The cumulant generating function of that sum is known
-whatever the channels, epochs and definitions, because it is built the way a report is: a report shows a bit with
-probability q or p, a memo has it with a1 or a0, an install sets it or not, and crowds of installs are independent.
-Tails follow by the formula of Lugannani and Rice in Barndorff-Nielsen's form.
+whatever the channels, epochs and definitions (`curves`). Tails follow by the formula of Lugannani and Rice in
+Barndorff-Nielsen's form.
 
 Counts come in steps, so a tail includes the whole of the step observed (Daniels 1987, second correction). Intervals
 made of such tails hold the truth at least as often as they say, and often more: as those of Clopper and Pearson (1934)
@@ -12,7 +11,7 @@ do for a plain count.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -20,42 +19,18 @@ import numpy as np
 from scipy.special import ndtr
 
 from hubbub.analysis.arrays import Array, Index, Mask
+from hubbub.analysis.estimation.curves import Curve, Curves, Moves, sums
 from hubbub.analysis.estimation.intervals import Variance, critical, score_interval
 
 _FARTHEST = 40.0  # exponential tilts, times the step: beyond, a law is at the end of what it can reach
 _SURE = 40.0  # deviations that stand for certainty
 _TURNS = 300
-
-Curve = tuple[Array, Array, Array]
-"""The logarithm of a moment generating function at a tilt, and its first two derivatives there."""
+_NUMBERED = {"row": "step", "crowd": "row", "bit": "crowd"}  # which arrays these number the places of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Law:
-    """The laws of some rows' estimates as functions of the true share f of installs that are inside the row.
-
-    Rows rest on crowds of installs, crowds on bits, and bits on cells: one for each definition that asks. Arrays are of
-    one of these four. `inside` and `outside` are the probabilities that an install inside or outside the row sets the
-    bit (or one of several bits that act alike); `move` is how far a one moves the estimate.
-    """
-
-    offset: Array  # of each row: what is taken off the moves' sum to make the estimate
-    step: Array  # how far one install can move the estimate
-    fixed: Array  # the part of the variance of sampling insiders that is not there
-    added: Array  # the variance by noise on counts where no install, half of them and all are inside
-    row: Index  # of each crowd
-    installs: Array
-    crowd: Index  # of each bit
-    inside: Array
-    outside: Array
-    bit: Index  # of each cell
-    alike: Array  # how many cells are like this one
-    a1: Array
-    a0: Array
-    q: Array
-    p: Array
-    asked: Array  # how many reports an install sends
-    move: Array
+class Law(Moves):
+    """The laws of some rows' estimates as functions of the true share f of installs that are inside the row."""
 
     def of_finite(self, finite: float) -> Law:
         """The same with so much of the variance of sampling everyone taken off each row's."""
@@ -79,57 +54,29 @@ class Law:
         kept["crowd"], kept["bit"] = np.searchsorted(crowds, kept["crowd"]), np.searchsorted(bits, kept["bit"])
         return replace(self, **kept)
 
-    def twice(self) -> Law:
-        """All rows, and then all rows again."""
+    @classmethod
+    def joined(cls, laws: Sequence[Law]) -> Law:
+        """The rows of all these laws, one law after the other."""
 
-        def both(values: Array) -> Array:
-            return np.concatenate([values, values])
+        def together(name: str) -> Any:
+            values = [getattr(law, name) for law in laws]
+            if name in _NUMBERED:  # by place in the arrays of the next coarser thing
+                sizes = np.cumsum([0, *(len(getattr(law, _NUMBERED[name])) for law in laws[:-1])])
+                values = [numbers + before for numbers, before in zip(values, sizes, strict=True)]
+            return np.concatenate(values)
 
-        def shifted(numbers: Index, by: int) -> Index:
-            return np.concatenate([numbers, numbers + by])
-
-        numbers = {"row": len(self.step), "crowd": len(self.row), "bit": len(self.crowd)}
-        changed: dict[str, Any] = {name: shifted(getattr(self, name), by) for name, by in numbers.items()}
-        changed |= {each.name: both(getattr(self, each.name)) for each in fields(self) if each.name not in numbers}
-        return replace(self, **changed)
+        return cls(**{each.name: together(each.name) for each in fields(cls)})
 
     def variance(self) -> Variance:
         """Of each estimate as a function of the true share, which is quadratic. Noise on counts blurs their steps."""
         nothing = np.zeros(len(self.step))
+        curves = Curves(self)
         none, half, all_ = (
-            self.cumulants(nothing, nothing + share)[0][2] + added
+            curves(nothing, nothing + share)[0][2] + added
             for share, added in zip((0.0, 0.5, 1.0), self.added.T, strict=True)
         )
         step = np.where(self.added.any(axis=1), 0.0, self.step)
         return Variance(floor=none, slope=all_ - none, sampling=4 * half - 2 * (none + all_), step=step)
-
-    def cumulants(self, tilt: Array, share: Array) -> tuple[Curve, Array]:
-        """Of the sum of all moves, at one tilt and one true share for each row; and the slope of the first in f."""
-        t = tilt[self.row][self.crowd][self.bit]
-        said = _times(self.asked, _bernoulli(self.q, self.move, t))
-        unsaid = _times(self.asked, _bernoulli(self.p, self.move, t))
-        if_set, if_not = _either(self.a1, said, unsaid), _either(self.a0, said, unsaid)
-        crowds, f, fixed = len(self.row), share[self.row], self.fixed[self.row]
-        background = _summed(self.crowd[self.bit], _times(self.alike, if_not), crowds)
-        excess = _summed(self.bit, _less(if_set, if_not), len(self.crowd))
-        within = _any_of(self.crowd, self.inside, excess, crowds)
-        without = _any_of(self.crowd, self.outside, excess, crowds)
-        # Of insiders and outsiders the fewer are binomial, as many as expected and with the variance that is left: one
-        # install each for sure where nothing is sampled, any of all where everything is; else nearly
-        # hypergeometric, with the same mean and variance.
-        is_few = f <= 0.5
-        fewer = np.where(is_few, f, 1 - f)
-        ours, theirs = _chosen(is_few, within, without), _chosen(is_few, without, within)
-        chance = np.maximum(fewer + fixed * (1 - fewer), 1e-100)
-        of_all = np.where(fixed > 0, fewer / chance, 1)
-        drawn = _less(_either(chance, ours, theirs), theirs)
-        k0, k1, k2 = (
-            sums(self.row, self.installs * (b + o + of_all * d), len(self.step))
-            for b, o, d in zip(background, theirs, drawn, strict=True)
-        )
-        apart = np.exp(ours[0] - theirs[0] - drawn[0]) - np.exp(-drawn[0])
-        slope = fixed / chance**2 * drawn[0] + of_all * (1 - fixed) * apart
-        return (k0, k1, k2), sums(self.row, self.installs * np.where(is_few, slope, -slope), len(self.step))
 
     def _reach(self, side: Callable[[Array, float], Array]) -> Array:
         """The least or the largest sum of moves there can be."""
@@ -149,6 +96,7 @@ class Law:
         share = np.where((share <= edge) & (found <= deviations), -np.inf, share)
         return np.where((share >= 1 - edge) & (found >= deviations), np.inf, share)
 
+    @np.errstate(divide="ignore", invalid="ignore")
     def _search(self, estimate: Array, share: Array, wanted: Array | None) -> tuple[Array, Array]:
         """The number that a standard normal one exceeds as often as an estimate exceeds this one, at given shares; or,
         where it is `wanted`, with the share at which it is so.
@@ -157,7 +105,7 @@ class Law:
         linear in the tilt, as for a plain count they are. Whenever a row has its tilt, its share moves on: by Newton's
         step too, as long as each halves what is missing, and else to the middle of what is left.
         """
-        value, far = estimate + self.offset, _FARTHEST / self.step
+        curves, value, far = Curves(self), estimate + self.offset, _FARTHEST / self.step
         least, most = self._reach(np.minimum), self._reach(np.maximum)
         odds = _odds(value, least, most)
         tilt, low, high = np.zeros_like(share), -far, far
@@ -169,12 +117,11 @@ class Law:
             share = np.where((share > below) & (share < above), share, _middle(below, above))
         found, done = np.zeros_like(share), np.zeros(len(share), dtype=bool)
         for _ in range(_TURNS):
-            curve, slope = self.cumulants(tilt, share)
+            curve, slope = curves(tilt, share)
             _, mean, variance = curve
             low, high = np.where(mean < value, tilt, low), np.where(mean < value, high, tilt)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                rate = variance * (1 / (mean - least) + 1 / (most - mean))
-                newton = tilt + (odds - _odds(mean, least, most)) / rate
+            rate = variance * (1 / (mean - least) + 1 / (most - mean))
+            newton = tilt + (odds - _odds(mean, least, most)) / rate
             moved = np.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
             # Deviations are flat in the tilt, so that it need not be found to many digits. Without any variance (a
             # channel that never errs, and nobody inside) only the ends of what can be reached are left.
@@ -183,6 +130,9 @@ class Law:
             settled = (np.abs(moved - tilt) * spread <= near) & (spread * far > 1e-3)
             settled |= high - low < 1e-3 * far
             settled &= ~done
+            if not settled.any():
+                tilt = np.where(done, tilt, moved)
+                continue
             now, r = self._deviations(curve, value, tilt, far)
             found = np.where(settled, now, found)
             if wanted is None:
@@ -206,13 +156,12 @@ class Law:
     def _deviations(self, curve: Curve, value: Array, tilt: Array, far: Array) -> tuple[Array, Array]:
         """By Lugannani and Rice, in Barndorff-Nielsen's form; and the signed root of twice the exponent."""
         log_mgf, _, variance = curve
-        with np.errstate(divide="ignore", invalid="ignore"):
-            r = np.sign(tilt) * np.sqrt(np.maximum(2 * (tilt * value - log_mgf), 0))
-            u = 2 * np.sinh(tilt * self.step / 2) / self.step * np.sqrt(variance)
-            found = np.where(np.abs(r) > 0.05, r + np.log(u / r) / r, r)
+        r = np.sign(tilt) * np.sqrt(np.maximum(2 * (tilt * value - log_mgf), 0))
+        u = 2 * np.sinh(tilt * self.step / 2) / self.step * np.sqrt(variance)
+        found = np.where(np.abs(r) > 0.05, r + np.log(u / r) / r, r)
         # At the farthest tilts the law is at the end of what it can reach: the estimate is beyond.
         found = np.where(tilt < -0.99 * far, -_SURE, np.where(tilt > 0.99 * far, _SURE, found))
-        return np.asarray(np.clip(np.nan_to_num(found), -_SURE, _SURE)), r
+        return np.minimum(np.maximum(np.where(np.isnan(found), 0.0, found), -_SURE), _SURE), r
 
 
 def interval(
@@ -226,7 +175,7 @@ def interval(
     few = np.flatnonzero(variance.rests_on_few(estimate))
     if not len(few):
         return low, high
-    both = law(few).twice()
+    both = Law.joined([law(few)] * 2)
     half = np.concatenate([-both.step[: len(few)], both.step[len(few) :]]) / 2
     z = np.repeat([1.0, -1.0], len(few)) * critical(confidence)
     start = np.concatenate([low[few], high[few]])
@@ -242,72 +191,15 @@ def _next_share(
 ) -> Array:
     """Newton's step towards no excess, or the middle where it leaves what is left or the last one `halved` nothing;
     where the law is at its end, the last share there is."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        newton = np.clip(share + excess * r / slope, 0, 1)
+    newton = np.minimum(np.maximum(share + excess * r / slope, 0), 1)
     newton = np.where(np.abs(deviations) == _SURE, deviations > 0, newton)
     return np.where((newton > below) & (newton < above) & halved, newton, _middle(below, above))
 
 
 def _middle(below: Array, above: Array) -> Array:
     """Of the shares between that a population can have."""
-    return np.clip((np.maximum(below, 0) + np.minimum(above, 1)) / 2, 0, 1)
+    return np.minimum(np.maximum((np.maximum(below, 0) + np.minimum(above, 1)) / 2, 0), 1)
 
 
 def _odds(value: Array, least: Array, most: Array) -> Array:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.log((value - least) / (most - value)))
-
-
-# --- curves -------------------------------------------------------------------------------------------------------
-
-
-def _bernoulli(probability: Array, move: Array, tilt: Array) -> Curve:
-    """A report, with probability one, moves so far."""
-    moved = np.exp(move * tilt)
-    total = 1 - probability + probability * moved
-    shown = probability * moved / total
-    return np.log(total), move * shown, move**2 * shown * (1 - shown)
-
-
-def _either(probability: Array, one: Curve, other: Curve) -> Curve:
-    """The one with this probability, the other otherwise."""
-    ratio = probability * np.exp(one[0] - other[0])
-    total = 1 - probability + ratio
-    posterior = ratio / total
-    apart = one[1] - other[1]
-    return (
-        other[0] + np.log(total),
-        other[1] + posterior * apart,
-        other[2] + posterior * (one[2] - other[2]) + posterior * (1 - posterior) * apart**2,
-    )
-
-
-def _any_of(group: Index, probability: Array, curve: Curve, size: int) -> Curve:
-    """Of each group one, each with its probability, and nothing otherwise."""
-    weight = probability * np.exp(curve[0])
-    total = 1 - sums(group, probability, size)
-    total = np.maximum(total, 0) + sums(group, weight, size)
-    first = sums(group, weight * curve[1], size) / total
-    second = sums(group, weight * (curve[2] + curve[1] ** 2), size) / total
-    return np.log(total), first, second - first**2
-
-
-def _times(factor: Array, curve: Curve) -> Curve:
-    return factor * curve[0], factor * curve[1], factor * curve[2]
-
-
-def _chosen(first: Mask, one: Curve, other: Curve) -> Curve:
-    return np.where(first, one[0], other[0]), np.where(first, one[1], other[1]), np.where(first, one[2], other[2])
-
-
-def _less(one: Curve, other: Curve) -> Curve:
-    return one[0] - other[0], one[1] - other[1], one[2] - other[2]
-
-
-def _summed(group: Index, curve: Curve, size: int) -> Curve:
-    return sums(group, curve[0], size), sums(group, curve[1], size), sums(group, curve[2], size)
-
-
-def sums(group: Index, values: Array, size: int) -> Array:
-    """For each group, the sum of its values."""
-    return np.asarray(np.bincount(group, weights=values, minlength=size), dtype=np.float64)
+    return np.asarray(np.log((value - least) / (most - value)))

@@ -7,7 +7,8 @@ guesses are averaged by how likely each pair makes all the estimates. Small a is
 even one. A few estimates tell so little of them that it matters what is usual: every answer is held by somebody in half
 of all lists, and a is about 1.5, with a Cauchy law for its logarithm, which gives way to any evidence. Each pair is
 tried in two forms: one law for all answers, or for all but those that stand clear of the noise, which are then as they
-are. docs/benchmarks.md compares the errors with those of other libraries.
+are; of items that can be held together, which nothing makes add up, in the second form alone. docs/benchmarks.md
+compares the errors with those of other libraries.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def learnt_shares(estimate: Array, variance: Array, total: float | None = 1.0, e
     of_all = most if exactly else max(float(x.sum()), 0.0) if total is None else min(max(float(x.sum()), 0.0), most)
     guess, spread = np.where(known, 0.0, np.nan), np.where(known, variance, np.inf)
     if of_all > 0:
-        guess[known] = _average_behind(x, std_error, of_all)
+        guess[known] = _average_behind(x, std_error, of_all, total is None)
     if total is None:
         return _possible(guess)
     # What the guesses miss of the sum is noise of each share, as far as the sum was not known, and else a bias that all
@@ -68,7 +69,8 @@ class _Priors:
     log_weight: Array  # how usual each is, and how likely it makes the clear answers
 
     @classmethod
-    def of(cls, x: Array, std_error: Array, clear: Mask, total: float) -> _Priors:
+    def of(cls, x: Array, std_error: Array, clear: Mask, total: float, together: bool) -> _Priors:
+        """Where answers can be held `together`, nothing makes them add up: the clear ones say nothing of others."""
         size, apart = len(x), int(clear.sum())
         grid = np.geomspace(1 / size, 1, 2 + int(np.log(size) / np.log(_PI_RATIO)))
         pi, shape = (axis.ravel() for axis in np.meshgrid(grid, _SHAPES, indexing="ij"))
@@ -83,22 +85,25 @@ class _Priors:
             return one_law
         least = 0.1 * float(std_error[~clear].mean()) * np.sqrt(size)
         rest = max(total - float(x[clear].sum()), least) / (size - apart)
+        two_laws = rest / (pi * shape)
+        if together:
+            return cls(pi, shape, two_laws, np.zeros_like(pi), usual)
         # Those apart may have any share from 0 to all; which answers they are is a draw of so many out of all.
         chance = apart * np.log(apart / size / total) + (size - apart) * np.log1p(-apart / size)
         return cls(
             np.tile(pi, 2),
             np.tile(shape, 2),
-            np.concatenate([scale, rest / (pi * shape)]),
+            np.concatenate([scale, two_laws]),
             np.repeat([1.0, 0.0], len(pi)),
             np.concatenate([one_law.log_weight, chance + unit + usual]),
         )
 
 
-def _average_behind(x: Array, std_error: Array, total: float) -> Array:
+def _average_behind(x: Array, std_error: Array, total: float, together: bool) -> Array:
     """The average true share behind each estimate."""
     clear = x > _CLEAR * std_error
     near = np.flatnonzero(~clear)
-    priors = _Priors.of(x, std_error, clear, total)
+    priors = _Priors.of(x, std_error, clear, total, together)
     log_likelihood = priors.log_weight
     if len(near):
         points, masses = _discrete(priors, std_error[near])

@@ -56,17 +56,19 @@ def interval_given_selection(
     z, cut = estimate / scale, np.minimum(threshold, estimate) / scale
     beyond = np.maximum(z - cut, 1e-9)
     # Far below the cut the law is exponential with rate (cut - mean), which bounds where the lower end can be.
-    low = _solve_truncated(z, cut, tail, cut - np.log(1 / tail) / beyond - 10, z + 10)
-    high = _solve_truncated(z, cut, 1 - tail, z - 10, z + 10)
+    least = np.stack([cut - np.log(1 / tail) / beyond - 10, z - 10])
+    low, high = _solve_truncated(z, cut, np.array([[tail], [1 - tail]]), least, z + 10)
     low, high = (np.where(std_error > 0, end * scale, estimate) for end in (low, high))
     return np.maximum(low, 0), np.maximum(high, 0)
 
 
-def _solve_truncated(z: Array, cut: Array, probability: float, low: Array, high: Array) -> Array:
-    """The mean with P(Z > z | Z > cut) = probability, by bisection: the probability rises with the mean."""
+def _solve_truncated(z: Array, cut: Array, probability: Array, low: Array, high: Array) -> Array:
+    """The means with P(Z > z | Z > cut) = probability, by bisection: the probability rises with the mean."""
     wanted = np.log(probability)
     for _ in range(80):
         middle = (low + high) / 2
+        if ((middle == low) | (middle == high)).all():  # there is no number between
+            break
         # In logarithms, because the cut may be far out.
         under = log_ndtr(middle - z) - log_ndtr(middle - cut) < wanted
         low, high = np.where(under, middle, low), np.where(under, high, middle)

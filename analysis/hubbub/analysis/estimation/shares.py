@@ -16,8 +16,9 @@ from scipy.special import betainc  # scipy.stats has a binomial law, and takes a
 from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.cells import Cohort, Pairs
 from hubbub.analysis.estimation.crowds import Entries, law_of
+from hubbub.analysis.estimation.curves import sums
 from hubbub.analysis.estimation.intervals import Variance
-from hubbub.analysis.estimation.law import Law, interval, sums
+from hubbub.analysis.estimation.law import Law, interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

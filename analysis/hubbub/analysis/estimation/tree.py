@@ -20,7 +20,8 @@ import numpy as np
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.cells import Cohort, TwoStageNoise, shared_sampling
 from hubbub.analysis.estimation.crowds import Entries, law_of
-from hubbub.analysis.estimation.law import Law, sums
+from hubbub.analysis.estimation.curves import sums
+from hubbub.analysis.estimation.law import Law
 
 _CHUNK = 4_000_000  # coefficients held at a time
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hubbub.analysis.arrays import Array, Mask
+from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import Cohort, finite_population
 from hubbub.analysis.estimation.detection import Rule
@@ -142,27 +142,20 @@ def _among_answered(
 ) -> Columns:
     """Shares of those who answered: ratios, with the covariance of top and bottom."""
     is_absent = np.array([role == ABSENT for role in rows.roles])
-    kept = [i for i, role in enumerate(rows.roles) if role != ABSENT]
+    kept = np.flatnonzero(~is_absent)
     best = rows.best_guess[kept] / max(float(rows.best_guess[kept].sum()), 1e-300)
     if len(found.estimate) == len(rows.values):  # `absent` is a category that was asked: the bottom is 1 - absent
         answered = 1 - float(found.estimate[is_absent][0])
-        variance, of_answered = _variance_beside_absent(found, cohorts, is_absent, finite)
+        variance, of_answered = _variance_beside_absent(found, cohorts, is_absent, kept, finite)
     else:
         answered = float(found.estimate.sum())
         variance, of_answered = _variance_beside_others(found, cohorts, finite)
-    every = found.estimate[kept]
-
-    def of_kept(ratio: Array) -> Array:
-        whole = np.zeros((*ratio.shape[:-1], len(found.estimate)))
-        whole[..., kept] = ratio
-        return variance(whole)[..., kept]
-
-    among = score_ratios(every, answered, of_kept, of_answered, options.confidence)
+    among = score_ratios(found.estimate[kept], answered, variance, of_answered, options.confidence)
     few = found.variance.rests_on_few(found.estimate)[kept]
     low, high = among.reaching(rows.low[kept], rows.high[kept], answered, few)
     return Columns(
-        values=[rows.values[i] for i in kept],
-        roles=[rows.roles[i] for i in kept],
+        values=[rows.values[i] for i in kept.tolist()],
+        roles=[rows.roles[i] for i in kept.tolist()],
         estimate=among.estimate,
         std_error=among.std_error,
         low=low,
@@ -173,16 +166,18 @@ def _among_answered(
 
 
 def _variance_beside_absent(
-    found: Shares, cohorts: Sequence[Cohort], is_absent: Mask, finite: float
+    found: Shares, cohorts: Sequence[Cohort], is_absent: Mask, kept: Index, finite: float
 ) -> tuple[Callable[[Array], Array], float]:
-    """Var(share - r (1 - absent)) where the ratio is r and as many answered as estimated; and Var(absent)."""
+    """Of the answers kept Var(share - r (1 - absent)) where the ratio is r and as many answered as estimated; and
+    Var(absent)."""
     of_absent = float(found.std_error[is_absent][0] ** 2)
     absent = float(possible(found.estimate)[is_absent][0])
-    covariance = _covariance(found, cohorts, is_absent, finite, np.where(is_absent, absent, 0))
+    covariance = _covariance(found, cohorts, is_absent, finite, np.where(is_absent, absent, 0), kept)
+    of_kept = found.variance.of(kept)
 
     def variance(ratio: Array) -> Array:
         own = np.clip(ratio, 0, 1) * (1 - absent)
-        return np.asarray(found.variance.at(own) + 2 * ratio * covariance(own) + ratio**2 * of_absent)
+        return np.asarray(of_kept.at(own) + 2 * ratio * covariance(own) + ratio**2 * of_absent)
 
     return variance, of_absent
 
@@ -196,7 +191,7 @@ def _variance_beside_others(
     with_others = covariance_with_others(found, cohorts, everyone, finite, truth, truth)
     of_all = float((found.std_error**2 + with_others).sum())
     of_others = np.maximum(of_all - found.std_error**2 - 2 * with_others, 0)
-    covariance = _covariance(found, cohorts, everyone, finite, truth)
+    covariance = _covariance(found, cohorts, everyone, finite, truth, np.flatnonzero(everyone))
 
     def variance(ratio: Array) -> Array:
         own = np.clip(ratio, 0, 1) * answered
@@ -207,12 +202,15 @@ def _variance_beside_others(
 
 
 def _covariance(
-    found: Shares, cohorts: Sequence[Cohort], chosen: Mask, finite: float, truth: Array
+    found: Shares, cohorts: Sequence[Cohort], chosen: Mask, finite: float, truth: Array, kept: Index
 ) -> Callable[[Array], Array]:
-    """Of each share with the chosen others, as a function of the share itself: a line, which two points give."""
+    """Of each share kept with the chosen others, as a function of the share itself: a line, which two points give."""
     nothing = np.zeros(len(truth))
-    none, all_ = (covariance_with_others(found, cohorts, chosen, finite, nothing + own, truth) for own in (0.0, 1.0))
-    return lambda own: none + own * (all_ - none)
+    none, all_ = (
+        covariance_with_others(found, cohorts, chosen, finite, nothing + own, truth)[kept] for own in (0.0, 1.0)
+    )
+    rise = all_ - none
+    return lambda own: none + own * rise
 
 
 def _diagnostics(cohorts: Sequence[Cohort], found: Shares, questions: Questions, options: Options) -> Diagnostics:

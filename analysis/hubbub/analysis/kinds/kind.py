@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from hubbub.analysis.estimation.cells import PooledTally
+from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.kinds.factor import Factor
 from hubbub.analysis.options import Options
 from hubbub.analysis.progress import NamedProgress
@@ -72,7 +73,8 @@ class Kind(Generic[S]):
 
     What a plan must know of `decode`: `tested` is how many rows it tests, given so many candidates; `row_variance` is
     the `unit_variance` of such a row, where a row is not one answer; `asked` the share of installs that are asked about
-    an answer, where the test is of their count of ones (binomial), and None where it is of a normal estimate.
+    an answer, where the test is of their count of ones (binomial), and `line` the estimate at which so many reports are
+    detected, where the test has a law of its own; with neither it is of a normal estimate.
     """
 
     decode: Callable[[Pools, Sequence[str], Options], Decoding]
@@ -84,6 +86,7 @@ class Kind(Generic[S]):
     tested: Callable[[S, int], int] = lambda shape, candidates: 1
     row_variance: Callable[[S, Noise, float, int], float] | None = None
     asked: Callable[[S], float] | None = None
+    line: Callable[[S, Noise, float, Rule], float] | None = None
     plan_options: tuple[PlanOption, ...] = ()
     plan_problems: Callable[[S, int], Iterable[str]] = lambda shape, strings: ()
     plan_remarks: Callable[[Sketch[S]], list[str]] = lambda sketch: []

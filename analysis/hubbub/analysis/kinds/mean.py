@@ -105,6 +105,11 @@ def rounding_notes(shape: Mean, options: Options, found: GridMean) -> list[str]:
     notes = []
     if options.estimand == "reporting" and shape.points == 2:
         notes.append("The interval is exact if all installs hold the same number, and wider than needed otherwise.")
+    elif found.few:
+        notes.append(
+            "Few installs are behind this mean: the interval is that of the law of their counts, which allows for "
+            "numbers that nobody happened to name, and holds the truth rather more often than stated."
+        )
     elif options.estimand == "reporting" and np.isfinite(found.too_wide):
         most = np.ceil(100 * found.too_wide) / 100
         notes.append(f"The interval allows for the most that rounding can add; it is at most {most:g} times too wide.")

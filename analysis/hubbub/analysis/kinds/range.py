@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+import scipy  # its larger parts are loaded where they are asked for: half of a command's start
+from scipy.special import ndtri
 
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation import misfit
-from hubbub.analysis.estimation.cells import PooledTally, finite_population
+from hubbub.analysis.estimation.cells import Cohort, PooledTally, TwoStageNoise, finite_population
 from hubbub.analysis.estimation.detection import Rule
+from hubbub.analysis.estimation.intervals import Variance
+from hubbub.analysis.estimation.law import Law
 from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.estimation.tree import Levels
 from hubbub.analysis.kinds.factor import Categories, Factor, some_or_none
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
 from hubbub.analysis.kinds.rows import Columns, assemble, require_same_shape
-from hubbub.analysis.kinds.variances import bit_variance, tree_gain
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, Decoding, Diagnostics
 from hubbub.protocol.channel import Noise
@@ -26,6 +30,7 @@ from hubbub.protocol.kinds import Range
 
 _MOST_ROWS = 64
 _MOST_CATEGORIES = 16  # of a side of a crosstab: finer levels have other installs, whose cells are rarely detected
+_MANY_STEPS = 1e4  # that a count strays by: its law is normal to four digits, and rounding would show more
 
 
 def decode_range(pools: Pools, candidates: Sequence[str], options: Options) -> Decoding:
@@ -170,9 +175,46 @@ def _row_variance(shape: Range, noise: Noise, share: float, strings: int) -> flo
 
 
 def _node_variance(shape: Range, noise: Noise, share: float, level: int) -> float:
-    levels = shape.num_levels
-    own = levels * (bit_variance(noise, share) + share * (1 - share))
-    return own * tree_gain(shape.branching, levels, level) - share * (1 - share)
+    return float(_planned_variance(shape, noise, level).at(np.array([share]))[0])
+
+
+@lru_cache(maxsize=256)  # quadratic in the share: a search asks for many shares of one shape
+def _planned_variance(shape: Range, noise: Noise, level: int) -> Variance:
+    return _planned_law(shape, noise, 1.0, level).variance()
+
+
+def _planned_law(shape: Range, noise: Noise, reports: float, level: int) -> Law:
+    """By which `decode` tests the first cell of a level, if every level has its even part of the reports and all
+    numbers outside of the cell are equally frequent. How many are near it matters: every count beside the cell and
+    above it enters its estimate, with a variance that grows with those in it."""
+    levels, installs = shape.num_levels, reports / shape.num_levels
+    two_stages = TwoStageNoise.of(noise)
+    cohorts = [
+        Cohort(noise=two_stages, reports=installs, ones=np.zeros(shape.width(c)), sampling=1 / installs)
+        for c in range(levels)
+    ]
+    width = shape.num_leaves // shape.branching**level
+    cell = (np.arange(shape.num_leaves) < width)[np.newaxis].astype(np.float64)
+    others = (1 - cell) / (shape.num_leaves - width)
+    return Levels.of(shape.branching, [cohorts]).law(cell, cell / width, others, 1 / reports)
+
+
+@lru_cache(maxsize=256)
+def _line(shape: Range, noise: Noise, reports: float, rule: Rule) -> float:
+    """The estimate with this p-value, by the law that `decode` has for it: not normal where counts are few."""
+    law = _planned_law(shape, noise, reports, _shown_level(shape.branching, shape.num_leaves))
+    error = float(np.sqrt(law.variance().floor[0]))
+    if error > _MANY_STEPS * law.step[0]:
+        return rule.deviations * error
+
+    def missing(deviations: float) -> float:
+        p_value = max(float(law.p_values(np.array([deviations * error]))[0]), 1e-300)
+        return rule.deviations + float(ndtri(p_value))
+
+    most = 2 * rule.deviations
+    while missing(most) > 0:  # it ends: what no count can reach has no probability
+        most *= 2
+    return error * float(scipy.optimize.brentq(missing, 0.0, most, xtol=1e-4))
 
 
 def _planned(given: Mapping[str, int], strings: int) -> Range:
@@ -186,6 +228,7 @@ RANGE: Kind[Range] = Kind(
     toml=lambda shape: f"low = 0\nhigh = 1\nnum_leaves = {shape.num_leaves}\nbranching = {shape.branching}",
     tested=lambda shape, candidates: shape.branching ** _shown_level(shape.branching, shape.num_leaves),
     row_variance=_row_variance,
+    line=_line,
     factor=_factor,
     released=lambda decoding: range(len(decoding.values)),
     plan_options=(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from hubbub.analysis.estimation.cells import PooledTally
+from hubbub.analysis.estimation.learnt_guesses import learnt_shares
 from hubbub.analysis.kinds.categorical import UNNAMED, Questions, bit_attack_gain, decode_answers
 from hubbub.analysis.kinds.factor import Categories, Factor, bit_of_several
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools, Sketch
@@ -32,7 +31,7 @@ def decode_set(pools: Pools, candidates: Sequence[str], options: Options) -> Dec
         roles=[ANSWER] * shape.num_places,
         asked=[items for _ in pools for items in asked],
         # Shares of different items need not sum to anything: each is possible by itself.
-        best_guess=lambda estimate, variance: np.clip(estimate, 0, 1),
+        best_guess=lambda estimate, variance: learnt_shares(estimate, variance, total=None),
         # A fake picks its cohort: those asked about an item are a part of everyone, in which it weighs more.
         attack_gain=shape.num_places / shape.items_per_report * bit_attack_gain(pools),
         notes=["An install may record several items; one that recorded nothing counts as using none of them."],

@@ -97,6 +97,10 @@ class Answered:
     def std_error(self) -> float:
         return float(np.sqrt(self.variance.at(np.array([self.share])))[0])
 
+    @property
+    def error_if_all_did(self) -> float:
+        return float(np.sqrt(self.variance.at(np.ones(1)))[0])
+
 
 def _answered_by_weight(pools: Pools, design: Design, finite: float) -> tuple[float, Variance]:
     """A cohort's shares add up to num_hashes times those who answered; cohorts weigh by their precision."""
@@ -171,7 +175,8 @@ def _rows(
         std_error=np.concatenate([std_error, errors]),
         low=np.concatenate([low, [1 - answered.high], low_other]),
         high=np.concatenate([high, [1 - answered.low], high_other]),
-        p_value=np.concatenate([p_value, normal_p_value(last, errors)]),
+        # That nobody failed to answer is tested as if it were so: with the noise of that, not of what was estimated.
+        p_value=np.concatenate([p_value, normal_p_value(last, np.array([answered.error_if_all_did, errors[1]]))]),
         best_guess=np.concatenate([best, np.clip(last[:1], 0, 1), [other_guess]]),
         low_selected=np.concatenate([low_selected, [np.nan] * 2]),
         high_selected=np.concatenate([high_selected, [np.nan] * 2]),

@@ -116,10 +116,12 @@ class Plan:
     @property
     def line(self) -> float:
         """The estimate from which an answer counts as seen."""
-        asked = kind_of(self.shape.form).asked
-        if asked is None:
+        kind = kind_of(self.shape.form)
+        if kind.line is not None:
+            return kind.line(self.shape, self.noise, self.reports, self.rule)
+        if kind.asked is None:
             return self.rule.deviations * self.std_error(self.goal.none)
-        reports, p_star = self.reports * asked(self.shape), float(self.noise.p_star)
+        reports, p_star = self.reports * kind.asked(self.shape), float(self.noise.p_star)
         return (self.rule.ones(reports, p_star) / reports - p_star) / (float(self.noise.q_star) - p_star)
 
     @property

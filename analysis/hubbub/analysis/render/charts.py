@@ -14,6 +14,7 @@ import numpy as np
 
 from hubbub.analysis.installs import ActiveInstalls
 from hubbub.analysis.optional import need
+from hubbub.analysis.render.text import row_name
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, epoch_span
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
@@ -220,6 +221,5 @@ def unit_of(decoding: Decoding) -> str:
 
 
 def _label(decoding: Decoding, i: int) -> str:
-    """Two rows of one name would share a bar: a string called `other` is quoted beside the row of all others."""
-    value, role = decoding.values[i], decoding.roles[i]
-    return f'"{value}"' if role == ANSWER and value in decoding.roles else value
+    """Two rows of one name would share a bar."""
+    return row_name(decoding, decoding.values[i], decoding.roles[i])

@@ -13,6 +13,7 @@ from hubbub.analysis.render.digits import SPACE
 from hubbub.analysis.render.terminal import PLAIN, Style
 from hubbub.analysis.render.text import percent, text_table
 from hubbub.analysis.result import epoch_span
+from hubbub.protocol.invalid import plural
 
 _MOST_COLUMNS = 12
 _LONGEST_CELL = 30
@@ -50,7 +51,7 @@ def crosstab_html(crosstab: Crosstab, given: int | None = 0) -> str:
 def _title(crosstab: Crosstab) -> str:
     first, second = (factor.name for factor in crosstab.factors)
     epochs = f", {epoch_span(crosstab.epochs)}" if crosstab.epochs else ""
-    reports = f"{crosstab.num_reports:,} report{'s' * (crosstab.num_reports != 1)}"
+    reports = plural(crosstab.num_reports, "report", ",")
     of = " of both" if crosstab.way == "pair" else ""
     return f"{crosstab.title} ({crosstab.way} of {first} and {second}){epochs}, {reports}{of}"
 

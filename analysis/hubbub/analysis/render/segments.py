@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from hubbub.analysis.render.terminal import Style
-from hubbub.analysis.render.text import SHOWN, described, number, percent, text_table
+from hubbub.analysis.render.text import SHOWN, described, number, percent, row_name, text_table
 from hubbub.analysis.result import NUMBER, Decoding, Role, epoch_span
 from hubbub.protocol.segments import in_words
 
@@ -26,12 +26,15 @@ def _table(decodings: Sequence[Decoding], style: Style) -> str:
     unit = f", in {first.unit}" if first.unit else ""
     epochs = tuple(sorted({epoch for decoding in decodings for epoch in decoding.epochs}))
     title = ", ".join(filter(None, (f"{first.metric} ({first.kind}{unit})", epoch_span(epochs))))
-    rows = [[value, *(_cell(decoding, value, role) for decoding in decodings)] for value, role in _rows(decodings)]
+    rows = [
+        [row_name(first, value, role), *(_cell(decoding, value, role) for decoding in decodings)]
+        for value, role in _rows(decodings)
+    ]
     rows.append(["reports", *(f"{decoding.num_reports:,}" for decoding in decodings)])
     header = ["value", *(in_words(decoding.segment) or "not said" for decoding in decodings)]
     lines = text_table(header, rows, longest=_LONGEST_CELL)
     said = dict.fromkeys(map(described, decodings))  # other remarks differ by segment, and are in the other formats
-    empty = [_EMPTY] if any(cell == "" for row in rows for cell in row) else []
+    empty = [_EMPTY] if any(cell == "" for row in rows for cell in row[1:]) else []
     return "\n".join([style.bold(title), "", *lines, "", *said, *empty, _ADVICE])
 
 

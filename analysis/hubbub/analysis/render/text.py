@@ -11,7 +11,8 @@ import numpy as np
 from hubbub.analysis.comparison import Comparison
 from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.render.terminal import PLAIN, Style
-from hubbub.analysis.result import ANSWER, NUMBER, Decoding, epoch_span
+from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Role, epoch_span
+from hubbub.protocol.invalid import plural
 from hubbub.protocol.segments import in_words
 
 SHOWN = 50
@@ -30,7 +31,7 @@ def table(decoding: Decoding, most: int = SHOWN, style: Style = PLAIN) -> str:
 
 
 def _title(decoding: Decoding) -> str:
-    reports = f"{decoding.num_reports:,} report{'s' * (decoding.num_reports != 1)}"
+    reports = plural(decoding.num_reports, "report", ",")
     epochs = f", {epoch_span(decoding.epochs)}" if decoding.epochs else ""
     unit = f", in {decoding.unit}" if decoding.unit else ""
     return f"{decoding.title} ({decoding.kind}{unit}){epochs}, {reports}"
@@ -44,15 +45,20 @@ def cells(decoding: Decoding, i: int) -> list[str]:
     is_number = decoding.roles[i] == NUMBER
     show: Show = number if is_number else percent
     if not np.isfinite(decoding.std_error[i]):
-        return [decoding.values[i], "unknown", "", "", "", "cannot be estimated"]
+        return [row_name(decoding, decoding.values[i], decoding.roles[i]), "unknown", "", "", "", "cannot be estimated"]
     return [
-        decoding.values[i],
+        row_name(decoding, decoding.values[i], decoding.roles[i]),
         show(decoding.estimate[i]),
         f"{show(decoding.low[i])} to {show(decoding.high[i])}",
         "" if is_number else _count(float(decoding.estimate[i]) * decoding.installs),
         show(decoding.best_guess[i]),
         verdict(decoding, i),
     ]
+
+
+def row_name(decoding: Decoding, value: str, role: Role) -> str:
+    """A string that is empty, or is called as a row of ours is (`other`), is quoted."""
+    return f'"{value}"' if role == ANSWER and (not value or value in decoding.roles) else value
 
 
 def verdict(decoding: Decoding, i: int) -> str:
@@ -74,18 +80,18 @@ def _hidden(decoding: Decoding, most: int) -> list[str]:
 
 def _beginnings(decoding: Decoding) -> list[str]:
     """Those of texts that no row has, and of them the longest: a shorter one says nothing more."""
-    found = [value for value, role in zip(decoding.values, decoding.roles, strict=True) if role == ANSWER]
-    found += [beginning.text for beginning in decoding.beginnings]
+    rows = [value.encode().hex() for value, role in zip(decoding.values, decoding.roles, strict=True) if role == ANSWER]
+    goes_on = [*rows, *(beginning.hex for beginning in decoding.beginnings)]
     longest = [
-        beginning
-        for beginning in decoding.beginnings
-        if not any(text != beginning.text and text.startswith(beginning.text) for text in found)
-        and beginning.text not in decoding.values
+        one
+        for one in decoding.beginnings
+        # Of a text too long to be found whole no row can be.
+        if one.too_long or (one.hex not in rows and not any(_goes_on(one.hex, other) for other in goes_on))
     ]
     if not longest:
         return []
     shown = sorted(longest, key=lambda beginning: -beginning.estimate)[:_SHOWN_BEGINNINGS]
-    rows = [
+    lines = [
         [
             f"{one.text}...",
             percent(one.estimate),
@@ -96,7 +102,17 @@ def _beginnings(decoding: Decoding) -> list[str]:
     ]
     head = ["beginning", "estimate", f"{100 * decoding.confidence:g} % interval", "installs"]
     more = f"{len(longest) - len(shown)} more beginnings are not shown; --format json has them all."
-    return [*text_table(head, rows, left=(0,)), *([more] if len(longest) > len(shown) else []), ""]
+    all_installs = ["Beginnings are shares of all installs, also of those that did not answer."]
+    return [
+        *text_table(head, lines, left=(0,)),
+        *([more] if len(longest) > len(shown) else []),
+        *(all_installs if decoding.of == "answered" else []),
+        "",
+    ]
+
+
+def _goes_on(beginning: str, other: str) -> bool:
+    return len(other) > len(beginning) and other.startswith(beginning)
 
 
 def described(decoding: Decoding) -> str:
@@ -262,6 +278,11 @@ def percent(share: float) -> str:
     digits = 1 if abs(share) >= 0.1 else 2 if abs(share) >= 0.001 else 4
     text = f"{100 * share:.{digits}f} %"
     return "0 %" if float(text[:-2]) == 0 else text
+
+
+def plain_percent(share: float) -> str:
+    """As few digits as say it, for axes and round numbers: `5 %`, `0.1 %`."""
+    return f"{100 * share:.10g} %"
 
 
 def number(value: float) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Container
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from hubbub.protocol.door import loaded
 
 if TYPE_CHECKING:
     from hubbub.protocol.kinds.choice import Choice
@@ -62,7 +63,7 @@ def shape_class(kind: str, keys: Container[str] = ()) -> type[Shape]:
 @cache
 def _class_at(place: str) -> type[Shape]:
     module, _, name = place.partition(":")
-    found: type[Shape] = getattr(import_module(module), name)
+    found: type[Shape] = loaded(module, name)
     return found
 
 

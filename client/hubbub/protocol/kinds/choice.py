@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 from hubbub.protocol.channel import Flips, Noise
@@ -12,6 +11,7 @@ from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, type_name
 from hubbub.protocol.history import History, category_history
 from hubbub.protocol.noise import category_noise
 from hubbub.protocol.shape import MAX_BITS, ONE_OF_MANY, ListShape
+from hubbub.protocol.value import cached_property
 
 
 class Choice(ListShape, kw_only=True):

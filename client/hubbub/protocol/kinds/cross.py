@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, type_name
-from hubbub.protocol.fields import Reader, did_you_mean, list_of, read_fields, text
+from hubbub.protocol.fields import did_you_mean, list_of, read_fields, text
 from hubbub.protocol.history import History, category_history
 from hubbub.protocol.invalid import brief, require
 from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.noise import category_noise
 from hubbub.protocol.shape import ONE_OF_MANY, Beside, Factor, Shape
+from hubbub.protocol.value import cached_property
+
+if TYPE_CHECKING:
+    from hubbub.protocol.vocabulary import Reader
 
 MOST_CELLS = 256
 BETWEEN = " · "

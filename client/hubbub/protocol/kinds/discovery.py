@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
-from functools import cached_property
 from math import ceil, floor, log10, sqrt
 from typing import Any
 
@@ -17,6 +16,7 @@ from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded, text
 from hubbub.protocol.invalid import brief
 from hubbub.protocol.shape import MAX_BITS, MAX_CELLS, Shape
+from hubbub.protocol.value import cached_property
 
 SYMBOLS = {"host": 40, "ascii": 95, "bytes": 256}
 LONGEST = 64

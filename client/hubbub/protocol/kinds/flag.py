@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 from hubbub.protocol.channel import Flips
 from hubbub.protocol.encoding import ABSENT, Encoded, boolean
 from hubbub.protocol.shape import ONE_BIT, Shape
+from hubbub.protocol.value import cached_property
 
 
 class Flag(Shape, kw_only=True):
@@ -15,6 +15,7 @@ class Flag(Shape, kw_only=True):
 
     kind = "flag"
     accumulations = ("first", "last", "any")
+    one_figure = True
     absent: bool = False
 
     @cached_property

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, DITHER_BITS, Encoded, number_within
@@ -18,11 +17,12 @@ from hubbub.protocol.history import History, history_of_categories
 from hubbub.protocol.invalid import say
 from hubbub.protocol.noise import kary_noise
 from hubbub.protocol.shape import ONE_BIT, ONE_OF_MANY, NumberShape, broken_limits
+from hubbub.protocol.value import cached_property
+
+if TYPE_CHECKING:
+    from hubbub.protocol.vocabulary import Apart
 
 MOST_POINTS = 64
-Apart = Literal["apart"]
-"""In place of the number that silence stands for: silence is one more category, and the average is of those who
-answered."""
 
 
 class Mean(NumberShape, kw_only=True):
@@ -30,6 +30,7 @@ class Mean(NumberShape, kw_only=True):
     which nothing was recorded, or is "apart", a category of its own behind the points."""
 
     kind = "mean"
+    one_figure = True
     low: Fraction
     high: Fraction
     absent: Fraction | Apart

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 from hubbub.protocol.channel import Flips, Noise
@@ -13,6 +12,7 @@ from hubbub.protocol.epsilon import exp_below
 from hubbub.protocol.history import MOST_FLAGS, History, history_of_categories, variance
 from hubbub.protocol.noise import one_bit_noise
 from hubbub.protocol.shape import MAX_BITS, ListShape
+from hubbub.protocol.value import cached_property
 
 MOST_ASKED = 64
 """Items of one report: each gets that part of epsilon only, and far fewer are best."""

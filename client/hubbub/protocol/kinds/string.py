@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from math import comb
 from typing import Any
 
 from hubbub.protocol.channel import Flips
 from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, text
 from hubbub.protocol.shape import MAX_BITS, MAX_CELLS, MAX_COHORTS, ONE_BIT, Shape
+from hubbub.protocol.value import cached_property
 
 
 class String(Shape, kw_only=True):

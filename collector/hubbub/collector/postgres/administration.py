@@ -35,7 +35,8 @@ from hubbub.collector.tokens import KnownToken, Role, draw_token, no_such_token
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
 
-_SCHEMAS = [Path(__file__).with_name(name) for name in ("schema.sql", "schema_2.sql")]  # each makes the next version
+_SCHEMAS = [Path(__file__).with_name(name) for name in ("schema.sql", "schema_2.sql", "schema_3.sql")]
+"""Each makes the next version."""
 Result = TypeVar("Result")
 
 

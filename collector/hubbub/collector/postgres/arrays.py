@@ -1,4 +1,4 @@
-"""Arrays as PostgreSQL's own binary form has them, made by numpy: a list of Python values would cost more than a batch.
+"""Values as PostgreSQL's own binary form has them, made by numpy: a list of Python values would cost more than a batch.
 
 int4 dimensions, int4 has_nulls, int4 type, int4 length, int4 lower bound, then for each: int4 size, bytes
 """
@@ -6,52 +6,35 @@ int4 dimensions, int4 has_nulls, int4 type, int4 length, int4 lower bound, then 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import numpy as np
-from psycopg.adapt import Dumper
-from psycopg.pq import Format
+from numpy.typing import NDArray
 
-_INT4, _INT4S = 23, 1007
-_UUID, _UUIDS = 2950, 2951
+BYTEA, INT8, INT4S, UUIDS = 17, 20, 1007, 2951
+"""How the server numbers its types."""
+
+_INT4, _UUID = 23, 2950
 _HEAD = struct.Struct(">iiiii")
+_INT8 = struct.Struct(">q")
 
 
-class Int4s:
+def int8(number: int) -> bytes:
+    """A whole number of 64 bits."""
+    return _INT8.pack(number)
+
+
+def int4s(numbers: Sequence[int] | NDArray[np.int32]) -> bytes:
     """Whole numbers of 32 bits, as `int4[]`."""
-
-    def __init__(self, numbers: list[int]) -> None:
-        rows = np.empty((len(numbers), 2), ">i4")
-        rows[:, 0] = 4
-        rows[:, 1] = numbers
-        self.data = _HEAD.pack(1, 0, _INT4, len(numbers), 1) + rows.tobytes()
+    rows = np.empty((len(numbers), 2), ">i4")
+    rows[:, 0] = 4
+    rows[:, 1] = numbers
+    return _HEAD.pack(1, 0, _INT4, len(numbers), 1) + rows.tobytes()
 
 
-class Uuids:
-    """Values of 16 bytes that lie one after the other, as `uuid[]`."""
-
-    def __init__(self, values: bytes) -> None:
-        count = len(values) // 16
-        rows = np.empty((count, 20), np.uint8)
-        rows[:, :4] = (0, 0, 0, 16)
-        rows[:, 4:] = np.frombuffer(values, np.uint8).reshape(count, 16)
-        self.data = _HEAD.pack(1, 0, _UUID, count, 1) + rows.tobytes()
-
-
-class Int4sDumper(Dumper):
-    """Hands the bytes over as they are."""
-
-    format = Format.BINARY
-    oid = _INT4S
-
-    def dump(self, obj: Int4s) -> bytes:
-        return obj.data
-
-
-class UuidsDumper(Dumper):
-    """Likewise."""
-
-    format = Format.BINARY
-    oid = _UUIDS
-
-    def dump(self, obj: Uuids) -> bytes:
-        return obj.data
+def uuids(values: NDArray[np.uint8]) -> bytes:
+    """Rows of 16 bytes, as `uuid[]`."""
+    rows = np.empty((len(values), 20), np.uint8)
+    rows[:, :4] = (0, 0, 0, 16)
+    rows[:, 4:] = values
+    return _HEAD.pack(1, 0, _UUID, len(values), 1) + rows.tobytes()

@@ -14,7 +14,7 @@ from hubbub.collector.postgres.cells_rows import blobs, write_cells
 from hubbub.collector.postgres.journal import has_lock
 from hubbub.collector.postgres.listed import listed, opened
 from hubbub.collector.postgres.session import Connection, one
-from hubbub.collector.postgres.shared import short_hash
+from hubbub.collector.postgres.shared import ALWAYS, NEVER, short_hash
 from hubbub.collector.stopped import read_stopped
 from hubbub.collector.storage.checked_rows import checksum
 from hubbub.collector.storage.checkpoint import Checkpoint, SavedState
@@ -57,11 +57,13 @@ def _write(connection: Connection, checkpoint: Checkpoint, saved: SavedState) ->
     for metric_hash, definition, grace, retention_days, sealed in checkpoint.metrics():
         known = saved.definitions[metric_hash]
         cadence = LOT_CADENCES.index(known.every)
+        metric = (metric_hash, short_hash(metric_hash), definition, cadence, grace, grace, retention_days, sealed)
         connection.execute(
-            "insert into metrics values (%s, %s, %s, %s, %s, %s, %s, false, %s) on conflict (metric_hash) do update "
+            "insert into metrics values (%s, %s, %s, %s, %s, %s, %s, false, %s, %s) "
+            "on conflict (metric_hash) do update "
             "set sealed_through = excluded.sealed_through, "
             "longest_grace = greatest(metrics.longest_grace, excluded.longest_grace)",
-            (metric_hash, short_hash(metric_hash), definition, cadence, grace, grace, retention_days, sealed),
+            (*metric, ALWAYS if known in saved.pairs else NEVER),
         )
     write_cells(connection, "counts", saved.cells)
     write_cells(connection, "handed_out", saved.handed_out)

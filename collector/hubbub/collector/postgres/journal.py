@@ -7,16 +7,17 @@ they were. One collector folds at a time, whichever comes first (`FOLD_LOCK`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
-from hubbub.collector.message_layout import Layout, Layouts, layout_of
+from hubbub.collector.message_layout import Column, Layout, Layouts, layout_of
 from hubbub.collector.postgres.cells_rows import read_cells, write_cells
 from hubbub.collector.postgres.session import Connection, one
 from hubbub.collector.postgres.shared import Shared, check_turn
 from hubbub.collector.storage.checked_rows import checksum
-from hubbub.collector.storage.counting import Cells, MetricEpoch
+from hubbub.collector.storage.counting import Bytes, Cells, MetricEpoch
 from hubbub.collector.storage.kept_reports import shuffled
 from hubbub.collector.storage.log import Damaged
-from hubbub.collector.storage.pair_counting import PairedColumns, add_pairs
+from hubbub.collector.storage.pair_counting import PairedColumns, Together, add_pairs
 from hubbub.collector.storage.stacking import add_to, stacked, stacks
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.refusal import Refused
@@ -29,7 +30,7 @@ _TAKE_OUT = (
     "with chosen as (select seq from "
     "(select seq, sum(octet_length(body)) over (order by seq) as size from journal) as sizes "
     "where size <= greatest(%s, (select octet_length(body) from journal order by seq limit 1))) "
-    "delete from journal using chosen where journal.seq = chosen.seq returning body"
+    "delete from journal using chosen where journal.seq = chosen.seq returning body, turn"
 )
 
 Reports = tuple[str, int, bytes, bytes]
@@ -76,14 +77,13 @@ def fold(connection: Connection, reader: JournalReader, shared: Shared, wait: bo
     with connection.transaction():
         if not has_lock(connection, wait):
             return False
-        bodies = [body for (body,) in connection.execute(_TAKE_OUT, (_FOLD_BYTES,), binary=True)]
-        if not bodies:
+        rows = connection.execute(_TAKE_OUT, (_FOLD_BYTES,), binary=True).fetchall()
+        if not rows:
             return False
         check_turn(connection, shared)
         changed: dict[MetricEpoch, Cells] = {}
         kept: list[Reports] = []
-        messages = stacks(reader.read(bodies, shared))
-        columns, together = list(stacked(messages)), list(PairedColumns(shared.pairs).find(messages))
+        columns, together = _to_count(rows, reader, shared)
         keys = {(column.metric.metric_hash, column.epoch) for column, _, _ in columns}
         keys |= {(found.pair.metric_hash, found.epoch) for found in together}
         changed.update(read_cells(connection, "counts", keys, shared.definitions))
@@ -114,16 +114,36 @@ def unfolded(
     connection: Connection, reader: JournalReader, shared: Shared, wanted: Callable[[MetricEpoch], bool]
 ) -> dict[MetricEpoch, Cells]:
     """What the journal would add to the counts wanted."""
-    bodies = [body for (body,) in connection.execute("select body from journal", binary=True)]
+    rows = connection.execute("select body, turn from journal", binary=True).fetchall()
     check_turn(connection, shared)
-    messages = stacks(reader.read(bodies, shared))
     found: dict[MetricEpoch, Cells] = {}
-    for column, cohorts, vectors in stacked(messages):
+    columns, together = _to_count(rows, reader, shared)
+    for column, cohorts, vectors in columns:
         key = column.metric.metric_hash, column.epoch
         if wanted(key):
             add_to(found.setdefault(key, Cells(column.metric)), column.level, cohorts, vectors)
-    for together in PairedColumns(shared.pairs).find(messages):
-        key = together.pair.metric_hash, together.epoch
+    for both in together:
+        key = both.pair.metric_hash, both.epoch
         if wanted(key):
-            add_pairs(found.setdefault(key, Cells(together.pair)), together)
+            add_pairs(found.setdefault(key, Cells(both.pair)), both)
+    return found
+
+
+class _ToCount(NamedTuple):
+    """Reports by metric, epoch and level; and batches in which two metrics come together."""
+
+    columns: list[tuple[Column, Bytes, Bytes]]
+    together: list[Together]
+
+
+def _to_count(rows: Iterable[tuple[Any, ...]], reader: JournalReader, shared: Shared) -> _ToCount:
+    """What is in rows of the journal: every batch in the pairs that were counted in the turn in which it was taken."""
+    by_turn: dict[int, list[bytes]] = {}
+    for body, turn in rows:
+        by_turn.setdefault(turn, []).append(body)
+    found = _ToCount([], [])
+    for turn, bodies in by_turn.items():
+        messages = stacks(reader.read(bodies, shared))
+        found.columns.extend(stacked(messages))
+        found.together.extend(PairedColumns(shared.pairs_in(turn)).find(messages))
     return found

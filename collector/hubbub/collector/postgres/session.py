@@ -18,14 +18,13 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from hubbub.collector.postgres.arrays import Int4s, Int4sDumper, Uuids, UuidsDumper
 from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.refusal import Refused
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Result = TypeVar("Result")
 
-VERSION = 2
+VERSION = 3
 """Of the schema."""
 _OLDEST_SERVER = 15
 _DEFAULTS = {"connect_timeout": "4", "tcp_user_timeout": "8000", "keepalives_idle": "5", "keepalives_interval": "2",
@@ -92,8 +91,6 @@ def _opened(address: str) -> Connection:
 def _prepare(connection: Connection) -> None:
     """The settings that collectors need."""
     try:
-        connection.adapters.register_dumper(Int4s, Int4sDumper)
-        connection.adapters.register_dumper(Uuids, UuidsDumper)
         connection.execute(_SESSION)
         (how,) = one(connection, "show synchronous_commit")
         if how in ("off", "local", "remote_write"):

@@ -10,14 +10,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from psycopg.types.multirange import Multirange
+from psycopg.types.range import Range
+
 from hubbub.collector.catalog import CountedPair, with_known_names
 from hubbub.collector.message_layout import LOT_CADENCES
-from hubbub.collector.postgres.session import Connection, one
+from hubbub.collector.postgres.session import Connection, check_version, one
 from hubbub.collector.storage.checkpoint import ENDED
 from hubbub.collector.tokens import KnownToken
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.protocol.metric import SHORT_HASH_BYTES, Definition, Metric
 from hubbub.protocol.pair import Counted, Pair, counted_from_json
+
+NEVER: Multirange[int] = Multirange()
+ALWAYS: Multirange[int] = Multirange([Range(0)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +45,20 @@ class Shared:
     databases: int
     turn: int
     day: int
+    imported: bool  # whether there are ids from before, of an embedded store, which are in no lot
     definitions: Mapping[str, Counted]
     terms: Mapping[str, Terms]
     sealed: Mapping[str, int]
+    counted_in: Mapping[str, Multirange[int]]  # of each pair, the turns in which it was and is counted
     lots: Mapping[int, int]  # over how many databases each is spread
     closed_lots: Mapping[int, int]
 
-    @property
-    def pairs(self) -> list[Pair]:
-        """The pairs that are counted."""
+    def pairs_in(self, turn: int) -> list[Pair]:
+        """The pairs that were counted in a turn, up to the present one."""
         return [
             pair
             for metric_hash, pair in self.definitions.items()
-            if isinstance(pair, Pair) and self.terms[metric_hash].grace != ENDED
+            if isinstance(pair, Pair) and any(turn in span for span in self.counted_in[metric_hash])
         ]
 
     def is_closed(self, lot: int) -> bool:
@@ -82,12 +89,13 @@ def read_shared(connection: Connection, before: Shared | None = None) -> Shared:
     known = {} if before is None else before.definitions
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read")
-        turn, day, store, number, databases = one(
-            connection, "select turn, day, store::text, number, databases from state"
+        check_version(connection)  # collectors of an earlier version may be at work while it is brought up
+        turn, day, imported, store, number, databases = one(
+            connection, "select turn, day, imported, store::text, number, databases from state"
         )
         rows = connection.execute(
-            "select metric_hash, definition, sealed_through, grace, longest_grace, retention_days, keep_reports "
-            "from metrics"
+            "select metric_hash, definition, sealed_through, counted_in, "
+            "grace, longest_grace, retention_days, keep_reports from metrics"
         ).fetchall()
         lots = connection.execute("select lot, databases from lots").fetchall()
         closed = connection.execute("select cadence, through from closed_lots").fetchall()
@@ -97,9 +105,11 @@ def read_shared(connection: Connection, before: Shared | None = None) -> Shared:
         databases=databases,
         turn=turn,
         day=day,
+        imported=imported,
         definitions={row[0]: _definition(known.get(row[0]), row[1]) for row in rows},
-        terms={row[0]: Terms(*row[3:]) for row in rows},
+        terms={row[0]: Terms(*row[4:]) for row in rows},
         sealed={row[0]: row[2] for row in rows},
+        counted_in={row[0]: row[3] for row in rows},
         lots=dict(lots),
         closed_lots=dict(closed),
     )
@@ -128,33 +138,40 @@ def check_turn(connection: Connection, shared: Shared) -> None:
 def adopt(connection: Connection, counted: Sequence[Metric | CountedPair], min_reports: int) -> None:
     """Take note of metrics, pairs and their terms, and how counts are handed out: what was said last holds for all.
 
-    So a pair that is not among them is no longer counted.
+    So a pair that is not among them is no longer counted, from the next turn on.
     """
     with connection.transaction():
-        connection.execute("select from state for update")
+        next_turn = one(connection, "select turn from state for update")[0] + 1
         pairs = [pair.metric_hash for pair in counted if isinstance(pair, CountedPair)]
         changed = connection.execute(
-            "update metrics set grace = %s "
-            "where grace <> %s and definition::jsonb ? 'metrics' and metric_hash <> all(%s)",
-            (ENDED, ENDED, pairs),
+            "update metrics set grace = %s, counted_in = counted_in * int8multirange(int8range(null, %s)) "
+            "where upper_inf(counted_in) and metric_hash <> all(%s)",
+            (ENDED, next_turn, pairs),
         ).rowcount
         for metric in counted:
             keep_reports = isinstance(metric, Metric) and metric.keep_reports
             terms = (metric.grace, metric.grace, metric.retention_days, keep_reports)
             cadence = LOT_CADENCES.index(metric.every)
+            counted_in = _from(next_turn) if isinstance(metric, CountedPair) else NEVER
             definition = _saved(_with_saved_names(connection, metric) if isinstance(metric, Metric) else metric)
             changed += connection.execute(
-                "insert into metrics values (%s, %s, %s, %s, %s, %s, %s, %s, -1) on conflict (metric_hash) do update "
+                "insert into metrics values (%s, %s, %s, %s, %s, %s, %s, %s, -1, %s) "
+                "on conflict (metric_hash) do update "
                 "set grace = excluded.grace, longest_grace = greatest(metrics.longest_grace, excluded.grace), "
                 "retention_days = excluded.retention_days, keep_reports = excluded.keep_reports, "
-                "definition = excluded.definition "
+                "definition = excluded.definition, counted_in = case when upper_inf(metrics.counted_in) "
+                "then metrics.counted_in else metrics.counted_in + excluded.counted_in end "
                 "where (metrics.grace, metrics.retention_days, metrics.keep_reports, metrics.definition) is distinct "
                 "from (excluded.grace, excluded.retention_days, excluded.keep_reports, excluded.definition)",
-                (metric.metric_hash, short_hash(metric.metric_hash), definition, cadence, *terms),
+                (metric.metric_hash, short_hash(metric.metric_hash), definition, cadence, *terms, counted_in),
             ).rowcount
         connection.execute("update state set min_reports = %s where min_reports <> %s", (min_reports, min_reports))
         if changed:
-            connection.execute("update state set turn = turn + 1")
+            connection.execute("update state set turn = %s", (next_turn,))
+
+
+def _from(turn: int) -> Multirange[int]:
+    return Multirange([Range(turn)])
 
 
 def _with_saved_names(connection: Connection, metric: Metric) -> Metric:

@@ -50,6 +50,7 @@ from hubbub.protocol.refusal import Refused
 
 _LOOK_SECONDS = 0.5
 _FOLD_BATCHES = 20_000  # the journal is folded earlier after so many of this collector's own
+_KNOWN_BEFORE = frozenset((Verdict.DUPLICATE, Verdict.ID_REUSED))
 _SLOW_SECONDS = 60.0  # for readers and folds
 
 Result = TypeVar("Result")
@@ -92,6 +93,7 @@ class PostgresStore:
         self._keeper: threading.Thread | None = None
         self._journal = JournalReader()
         self._cells = CellsReader()
+        self._expect_new = True  # whether the last group was: retries and attacks come in numbers
         self._unfolded_batches = 0
         self._last_fold = perf_counter()
         self._purge_due = self._files_due = True
@@ -162,11 +164,13 @@ class PostgresStore:
     def commit(self, arrivals: Sequence[Arrival]) -> list[Verdict | Refused]:
         try:
             verdicts = self._until_current(
-                self._taking, lambda connection, shared: take(connection, shared, arrivals, self._databases)
+                self._taking,
+                lambda connection, shared: take(connection, shared, arrivals, self._databases, self._expect_new),
             )
         except (Unreachable, Busy, Full) as error:
             self._tell_unreachable(error)
             raise refused(error) from None
+        self._expect_new = _KNOWN_BEFORE.isdisjoint(verdicts)
         self._unfolded_batches += len(arrivals)
         if self._unfolded_batches >= _FOLD_BATCHES:
             self._due.set()

@@ -11,7 +11,8 @@ import os
 import shutil
 import sqlite3
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from hubbub.collector.storage.counting import sum_of_reports
@@ -30,19 +31,32 @@ def backup(data: Path, out: Path) -> int:
     """
     if not (data / "store.sqlite").exists():
         raise Invalid([f"data must be the directory of a collector, got {data}, which has no store.sqlite"])
+    with new_directory(out) as unfinished:
+        reports = _copy_until_whole(data, unfinished)
+        copy_operator_files(data, unfinished)
+    return reports
+
+
+@contextmanager
+def new_directory(out: Path) -> Iterator[Path]:
+    """The name under which a directory is made that must not exist yet. When it is whole it gets its own, and is on the
+    disk; if anything is raised, nothing is left of it."""
     if out.exists():
         raise Invalid([f"out must not exist yet, got {out}"])
     unfinished = out.with_name(out.name + ".part")
     try:
-        reports = _copy_until_whole(data, unfinished)
-        for name in ("tokens", "stopped", "reports"):
-            copy_if_there(data / name, unfinished / name)
+        yield unfinished
         sync_all(unfinished)
         unfinished.replace(out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     sync_folder(out.parent)
-    return reports
+
+
+def copy_operator_files(data: Path, to: Path) -> None:
+    """What lies beside counts and log: tokens, metrics that were stopped, kept reports."""
+    for name in ("tokens", "stopped", "reports"):
+        copy_if_there(data / name, to / name)
 
 
 def _copy_until_whole(data: Path, unfinished: Path) -> int:

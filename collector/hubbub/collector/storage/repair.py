@@ -17,10 +17,10 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hubbub.collector.storage.backup import copy_if_there, sync_all
+from hubbub.collector.storage.backup import copy_operator_files, new_directory
 from hubbub.collector.storage.checked_rows import Row, checksum
 from hubbub.collector.storage.checkpoint import Checkpoint
-from hubbub.collector.storage.log import START, Log, Position, Salvage, sync_folder
+from hubbub.collector.storage.log import START, Log, Position, Salvage
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.metric import Definition
@@ -37,23 +37,13 @@ def repair(data: Path, out: Path) -> list[str]:
     """Save what can be saved into a directory that must not exist yet. Returns what is lost, a line each."""
     if not (data / "store.sqlite").exists() and not any(data.glob("log/*.log")):
         raise Invalid([f"data must be the directory of a collector, got {data}, which has no store.sqlite and no log"])
-    if out.exists():
-        raise Invalid([f"out must not exist yet, got {out}"])
-    unfinished = out.with_name(out.name + ".part")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
-        with _to_itself(data):
-            unfinished.parent.mkdir(parents=True, exist_ok=True)
-            for folder in (unfinished, unfinished / "log"):
-                folder.mkdir(mode=0o700)
-            lost = _Repair(data, unfinished).run()
-            for name in ("tokens", "stopped", "reports"):
-                copy_if_there(data / name, unfinished / name)
-        sync_all(unfinished)
-        unfinished.replace(out)
-    finally:
+    with new_directory(out) as unfinished, _to_itself(data):
         shutil.rmtree(unfinished, ignore_errors=True)
-    sync_folder(out.parent)
+        unfinished.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (unfinished, unfinished / "log"):
+            folder.mkdir(mode=0o700)
+        lost = _Repair(data, unfinished).run()
+        copy_operator_files(data, unfinished)
     return lost
 
 

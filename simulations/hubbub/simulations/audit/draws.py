@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from hubbub.client.respond import Random, Response, respond
+from hubbub.client.respond import Response, respond
+from hubbub.client.vocabulary import Random
 from hubbub.protocol.epsilon import log_above
 from hubbub.protocol.metric import Definition
 from hubbub.simulations.audit.enumeration import worst_odds

@@ -11,8 +11,7 @@ from math import log2
 
 from hubbub.client import Client
 from hubbub.client.identity import Identity
-from hubbub.client.respond import Random
-from hubbub.protocol.invalid import Invalid
+from hubbub.client.vocabulary import Random
 from hubbub.protocol.linking import num_groups
 from hubbub.protocol.registry import Registry
 
@@ -56,19 +55,17 @@ def _cohorts(registry: Registry, random: Random) -> Promise:
 def _consent(registry: Registry) -> Iterator[Promise]:
     """Who agreed to this registry must be asked again before anything is recorded for another."""
     metric = next(iter(registry))
-    for what, old, new in (
-        ("why", metric.why, "Something else"),
-        ("owner", metric.owner, "somebody@elsewhere.invalid"),
-        ("recipient", registry.recipient.url, _ELSEWHERE),
-        ("endpoint", "", ""),
-    ):
-        try:
-            changed = Registry.parse(registry.source.replace(old, new)) if old else registry
-        except Invalid:  # the words stand in the file in another way
-            continue
-        if old and changed == registry:
-            continue
-        mode = _mode_after(registry, changed, _HERE if old else _ELSEWHERE)
+
+    def with_(**terms: str) -> Registry:
+        return registry.replace(metrics={**registry.metrics, metric.name: metric.replace(**terms)})
+
+    for what, changed in {
+        "why": with_(why=f"Something else than: {metric.why}"),
+        "owner": with_(owner="somebody@elsewhere.invalid"),
+        "recipient": registry.replace(recipient=registry.recipient.replace(url=_ELSEWHERE)),
+        "endpoint": registry,
+    }.items():
+        mode = _mode_after(registry, changed, _HERE if changed is not registry else _ELSEWHERE)
         yield Promise(
             f"consent, another {what}: telemetry is {mode} until somebody agrees", None if mode != "on" else "it is on"
         )

@@ -9,9 +9,9 @@ these gets an equal share of the run's chance to be wrong; the thresholds are fi
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import isfinite
 from typing import Any
 
@@ -19,7 +19,8 @@ from scipy import stats
 
 from hubbub.analysis.progress import NamedProgress
 from hubbub.analysis.render.text import text_table
-from hubbub.client.respond import Random, respond
+from hubbub.client.respond import respond
+from hubbub.client.vocabulary import Random
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.audit.any_callable import CallableAudit, Mechanism
@@ -116,9 +117,8 @@ def audit_registry(
 
 def _asking_all(registry: Registry) -> Registry:
     """Without samples: of whoever is asked everything holds in full, and that is what is audited."""
-    if registry.num_samples == 1:
-        return registry
-    return Registry.parse(re.sub(r"(?m)^\s*sample\s*=.*$", "", registry.source))
+    whole = {name: metric.replace(sample=Fraction(1)) for name, metric in registry.metrics.items()}
+    return registry if registry.num_samples == 1 else registry.replace(metrics=whole)
 
 
 def audit_callable(

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.client.respond import Random
+from hubbub.client.vocabulary import Random
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.metric import Metric

@@ -16,7 +16,8 @@ from contextlib import closing
 from hubbub.client import state
 from hubbub.client.histories import answered
 from hubbub.client.identity import Identity
-from hubbub.client.respond import Random, RandomDraws
+from hubbub.client.respond import RandomDraws
+from hubbub.client.vocabulary import Random
 from hubbub.protocol.history import History
 from hubbub.protocol.metric import Metric
 from hubbub.simulations.audit.evidence import Chances, Finding, Seen, judge

@@ -19,11 +19,6 @@ Points = Mapping[str, Sequence[Point]]
 """Of each series."""
 
 
-def percent(x: float) -> str:
-    """As few digits as say it: `5 %`, `0.1 %`."""
-    return f"{100 * x:.10g} %"
-
-
 def whole(x: float) -> str:
     return f"{x:,.0f}"
 

@@ -71,7 +71,8 @@ def find_app(path: Path, function: str | None, arguments: tuple[str, ...]) -> Ap
     try:
         tree = ast.parse(path.read_bytes(), str(path))
     except SyntaxError as error:
-        raise Invalid([f"{path}, line {error.lineno}: {error.msg}"]) from None
+        no_python = "" if path.suffix in (".py", "") else f"APP.py must be a Python file, got {path.name}: "
+        raise Invalid([f"{no_python}{path}, line {error.lineno}: {error.msg}"]) from None
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     if function is not None and function not in functions:
         has = ", ".join(functions) or "none"

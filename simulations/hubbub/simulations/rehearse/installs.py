@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import hubbub.client
 import hubbub.client.client as of_client
 from hubbub.client import Client, Registry, Transport
-from hubbub.client.respond import Random as RandomBytes
+from hubbub.client.vocabulary import Random as RandomBytes
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.simulations.fleet import keep_in, state_folder
 from hubbub.simulations.rehearse.app_file import AppFile, make_user, run_app

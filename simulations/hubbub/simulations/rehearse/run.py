@@ -24,7 +24,7 @@ from hubbub.client import Registry
 from hubbub.dashboard.sentences import headline
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.protocol.invalid import Invalid, plural
-from hubbub.protocol.lint import slots_of_silence
+from hubbub.protocol.lint import forgotten_silence
 from hubbub.protocol.refusal import IN_WORDS
 from hubbub.protocol.tally_files import fetch_tallies
 from hubbub.simulations.fleet import leave_interrupts_to_the_parent, state_folder
@@ -156,9 +156,7 @@ def _estimates(registry: Registry, collector: Collector, outcome: Outcome) -> It
     """What an analyst would read, of all days together, one line for each metric."""
     tallies = {tally.metric.name: tally for tally in undivided(list(fetch_tallies(collector.url, collector.token)))}
     width = max(map(len, registry.metrics))
-    yield from (
-        f"warning: [metrics.{metric.name}] {doubt}" for metric in registry for doubt in slots_of_silence(metric)
-    )
+    yield from (f"warning: {doubt}" for doubt in forgotten_silence(registry))
     yield ""
     for metric in registry:
         asked = [factor.name for factor in metric.shape.factors] or [metric.name]  # of a cross its factors are recorded

@@ -9,6 +9,7 @@ import numpy as np
 from hubbub.analysis import decode
 from hubbub.analysis.render.glyphs import Axis, number_axis, round_above
 from hubbub.analysis.render.plots import Legend, Panel, Plot, Row, RowPlot, Scale, Series
+from hubbub.analysis.render.text import plain_percent
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.tally import Tally
@@ -43,7 +44,7 @@ def _shares(result: SimulationResult) -> Picture:
     decoding, truth = result.decoding, result.truth
     rows = shown_rows(result)
     highs = [x for i in rows for x in (decoding.high[i], truth[i]) if np.isfinite(x)]
-    scale = Scale.linear(0, min(round_above(max(highs, default=1.0)), 1.0), _percent, "share of reports")
+    scale = Scale.linear(0, min(round_above(max(highs, default=1.0)), 1.0), plain_percent, "share of reports")
     drawn = tuple(
         Row(
             name=decoding.values[i],
@@ -76,10 +77,6 @@ def _number(result: SimulationResult) -> Picture:
     scale = Scale.linear(axis.low, axis.high, _plain_number, f"mean{unit}")
     words = "Orange mark: truth; blue: estimate and its 95 % interval."
     return Picture(RowPlot(scale=scale, rows=(row,), names=14), words)
-
-
-def _percent(x: float) -> str:
-    return f"{100 * x:.10g} %"
 
 
 def _plain_number(x: float) -> str:
@@ -122,7 +119,7 @@ def _distribution(result: SimulationResult) -> Picture:
         Series(css=_ORANGE, line=list(zip(places, known.tolist(), strict=True)), dashed=True),
     )
     x = Scale.linear(min(places), max(places), _plain_number, f"{decoding.metric}{unit}")
-    y = Scale.linear(0, 1, _percent, "share of answers below")
+    y = Scale.linear(0, 1, plain_percent, "share of answers below")
     words = "Blue: estimate and its 95 % band; orange, dashed: truth."
     return Picture(Plot(rows=((Panel(x=x, y=y, series=series, height=260),),)), words)
 
@@ -151,7 +148,7 @@ def series_picture(result: SimulationResult) -> Picture:
     axis = Axis(max(ends.low, 0.0), ends.high) if is_share else ends
     unit = f" ({result.decoding.unit})" if result.decoding.unit else ""
     title = "share of reports" if is_share else f"{names[0] if names else ''}{unit}"
-    y = Scale.linear(axis.low, axis.high, _percent if is_share else _plain_number, title)
+    y = Scale.linear(axis.low, axis.high, plain_percent if is_share else _plain_number, title)
     step = max(-(-len(epochs) // 5), 1)
     ticks = tuple((place, epoch) for epoch, place in list(epochs.items())[::step])
     x = Scale(low=-0.4, high=len(epochs) - 0.6, ticks=ticks, title="epoch")

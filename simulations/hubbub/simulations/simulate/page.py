@@ -10,6 +10,7 @@ import numpy as np
 from hubbub.analysis.render.glyphs import Svg
 from hubbub.analysis.render.text import percent
 from hubbub.analysis.result import NUMBER
+from hubbub.protocol.asked_parts import as_sentence
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import plural
 from hubbub.protocol.label import how_often
@@ -88,7 +89,7 @@ def _section(result: SimulationResult) -> MetricSection:
         name=metric.name,
         sentence=result.sentence.partition(":")[2],
         facts=_facts(result.setting),
-        why=metric.why if metric.why.endswith(".") else f"{metric.why}.",
+        why=as_sentence(metric.why),
         pictures=list(_pictures(result)),
         rows=list(_rows(result)),
     )

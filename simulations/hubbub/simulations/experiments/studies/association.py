@@ -36,6 +36,7 @@ from hubbub.analysis.estimation.joint_law import CrossGroup, CrossLaw, PairGroup
 from hubbub.analysis.kinds.factor import one_bit, one_of
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.plots import Plot, Scale
+from hubbub.analysis.render.text import plain_percent
 from hubbub.protocol.kinds import Choice, Cross, Flag
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.pair import Pair
@@ -50,7 +51,6 @@ from hubbub.simulations.experiments.pictures import (
     ORANGE,
     lines_and_points,
     one,
-    percent,
     thousands,
 )
 from hubbub.simulations.joint_tallies import carry_rows, pair_tally_of
@@ -259,7 +259,7 @@ def _picture(setting: Setting, squares: Mapping[tuple[str, int], float], theory:
     lines = {how: [(float(n), sqrt(of / n)) for n in setting.installs] for how, of in theory.items()}
     points = {how: [(float(n), sqrt(squares[how, n])) for n in setting.installs] for how in series}
     x = Scale.logarithmic(setting.installs, thousands, "installs")
-    y = Scale.logarithmic([0.01, 0.1, 1.0], percent, "error over all cells")
+    y = Scale.logarithmic([0.01, 0.1, 1.0], plain_percent, "error over all cells")
     return one(lines_and_points(lines, points, x, y, series), series)
 
 

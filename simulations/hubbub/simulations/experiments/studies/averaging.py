@@ -27,6 +27,7 @@ from scipy import stats
 
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.plots import Plot, Scale
+from hubbub.analysis.render.text import plain_percent
 from hubbub.client.respond import respond
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.invalid import plural
@@ -40,7 +41,7 @@ from hubbub.simulations.audit.transcripts import transcript
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import BLUE, ORANGE, lines_and_points, one, percent, whole
+from hubbub.simulations.experiments.pictures import BLUE, ORANGE, lines_and_points, one, whole
 
 START = 20_000.5 * DAY
 ANSWER = Definition(name="answer", every="day", shape=Flag(), noise=one_bit_noise(Fraction(1), Fraction(2)))
@@ -223,7 +224,7 @@ def _picture(setting: Setting, figures: Mapping[str, float]) -> Plot:
     lines = {how: [(t, success(t, how)) for t in every] for how in (MEMO, FRESH)}
     points = {how: [(t, figures[f"{how} {t}"]) for t in setting.days] for how in (MEMO, FRESH)}
     x = Scale.logarithmic(setting.days, whole, "reports of one value")
-    y = Scale.linear(0.5, 1, percent, "right guesses", most=6)
+    y = Scale.linear(0.5, 1, plain_percent, "right guesses", most=6)
     series = {MEMO: BLUE, FRESH: ORANGE}
     limit = (A1, f"the memo's own limit, {A1:.1%}")
     return one(lines_and_points(lines, points, x, y, series, rules=(limit,)), series)

@@ -32,6 +32,7 @@ from hubbub.analysis.progress import Progress
 from hubbub.analysis.publishing.count_noise import CountNoise
 from hubbub.analysis.publishing.discrete_noise import NoiseSource
 from hubbub.analysis.render.plots import Plot, Scale
+from hubbub.analysis.render.text import plain_percent
 from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import one_bit_noise
@@ -45,7 +46,6 @@ from hubbub.simulations.experiments.pictures import (
     ORANGE,
     lines_and_points,
     one,
-    percent,
     points_of,
     thousands,
 )
@@ -195,7 +195,7 @@ def _picture(setting: Setting, points: list[dict[str, object]]) -> Plot:
     x = Scale.logarithmic(setting.installs, thousands, "installs")
     sizes = [size for some in (lines, found) for line in some.values() for _, size in line]
     powers = [10.0**power for power in range(floor(log10(min(sizes))), ceil(log10(max(sizes))) + 1)]
-    y = Scale.logarithmic(powers, percent, "standard error of a share")
+    y = Scale.logarithmic(powers, plain_percent, "standard error of a share")
     return one(lines_and_points(lines, found, x, y, series), series)
 
 

@@ -37,6 +37,7 @@ from hubbub.analysis import Options, decode
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.plots import Plot, Scale
+from hubbub.analysis.render.text import plain_percent
 from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Tally
@@ -51,7 +52,6 @@ from hubbub.simulations.experiments.pictures import (
     ORANGE,
     legend,
     lines_and_points,
-    percent,
     points_of,
 )
 from hubbub.simulations.people.histories import Histories
@@ -344,7 +344,10 @@ def _picture(setting: Setting, points: list[dict[str, object]]) -> Plot:
         x = Scale(low=-0.3, high=last + 0.3, ticks=ticks, title="changes")
         first = weeks == setting.weeks[0]
         y = Scale.logarithmic(
-            [0.001, 0.01, 0.1], percent if first else lambda _: "", "error of a week" if first else " ", (0.001, 0.6)
+            [0.001, 0.01, 0.1],
+            plain_percent if first else lambda _: "",
+            "error of a week" if first else " ",
+            (0.001, 0.6),
         )
         found = points_of(weekly, "place", "error")
         panels.append(lines_and_points(lines, found, x, y, SERIES, title=f"{weeks} weeks", height=210))

@@ -32,6 +32,7 @@ import numpy as np
 from hubbub.analysis import Decoding, Options, decode
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.analysis.progress import Progress
+from hubbub.analysis.render.text import plain_percent
 from hubbub.collector.http.limits import Limits
 from hubbub.collector.settings import Settings
 from hubbub.protocol.kinds import String
@@ -42,7 +43,7 @@ from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
 from hubbub.simulations.experiments.fake_reports import TODAY, FakeReport, Received, messages_of, received, unchecked
-from hubbub.simulations.experiments.pictures import attack_bars, percent
+from hubbub.simulations.experiments.pictures import attack_bars
 
 REGISTRY = Registry.parse("""
 app = "poisoned"
@@ -238,7 +239,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             with_checks,
             checks="with the collector's checks",
             title="estimated share of a string nobody holds",
-            show=percent,
+            show=plain_percent,
         ),
         caption=f"Estimated share of a string that nobody holds, when {setting.share:.1%} of the reports are fake.",
         meaning=_meaning(figures, radius),

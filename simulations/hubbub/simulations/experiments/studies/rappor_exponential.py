@@ -31,6 +31,7 @@ from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.glyphs import round_above
 from hubbub.analysis.render.plots import Panel, Plot, Scale, Series
+from hubbub.analysis.render.text import plain_percent
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
@@ -38,7 +39,7 @@ from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tal
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import BLUE, GREY, one, percent, whole
+from hubbub.simulations.experiments.pictures import BLUE, GREY, one, whole
 
 HELD, CANDIDATES = 100, 200
 WEIGHTS = np.exp(-5 / HELD * np.arange(1, HELD + 1))
@@ -218,7 +219,7 @@ def _picture(detected: object, shares: Array, floor: float) -> Plot:
         for found, css in ((True, BLUE), (False, GREY))
     )
     x = Scale.linear(0, 101, whole, "strings, the most frequent first")
-    y = Scale.linear(0, round_above(float(shares.max())), percent, "share of people")
+    y = Scale.linear(0, round_above(float(shares.max())), plain_percent, "share of people")
     panel = Panel(x=x, y=y, series=bars, rules=((floor, f"noise floor, {floor:.2%}"),))
     return one(panel, series)
 

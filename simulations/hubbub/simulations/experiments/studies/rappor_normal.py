@@ -30,6 +30,7 @@ from hubbub.analysis import decode
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.plots import Panel, Plot, Scale, Series
+from hubbub.analysis.render.text import plain_percent
 from hubbub.protocol.kinds import Choice
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
@@ -37,7 +38,7 @@ from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tal
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import BLUE, INK, percent, whole
+from hubbub.simulations.experiments.pictures import BLUE, INK, whole
 
 NUMBERS = np.arange(1, 101)
 SHARES = np.diff(stats.norm.cdf(np.arange(0.5, 101), 50, 10))
@@ -178,7 +179,7 @@ def _picture(drawn: list[tuple[int, Array]]) -> Plot:
     rows = []
     for n, estimates in drawn:
         x = Scale.linear(0, 101, whole, "number held" if n == drawn[-1][0] else "")
-        y = Scale.linear(-0.03, 0.07, percent, "share", most=4)
+        y = Scale.linear(-0.03, 0.07, plain_percent, "share", most=4)
         bars = [(float(i), float(e)) for i, e in zip(NUMBERS, estimates, strict=True)]
         truth = [(float(i), float(t)) for i, t in zip(NUMBERS, SHARES, strict=True)]
         series = (Series(css=BLUE, bars=bars), Series(css=INK, line=truth))

@@ -31,6 +31,7 @@ from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.plots import Panel, Plot, Scale, Series
+from hubbub.analysis.render.text import plain_percent
 from hubbub.protocol.invalid import plural
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
@@ -39,7 +40,7 @@ from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tal
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import BLUE, GREY, ORANGE, one, percent
+from hubbub.simulations.experiments.pictures import BLUE, GREY, ORANGE, one
 
 REPORTS, MACHINES = 186_792, 10_133
 COMMON = np.concatenate([[0.01, 0.015, 0.02], np.linspace(0.025, 0.045, 10)])
@@ -207,8 +208,8 @@ def _picture(strict: Array, lenient: Array) -> Plot:
         Series(css=css, dots=[(float(SHARES[i]), float(of[i])) for i in range(len(COMMON))])
         for css, of in zip(names.values(), (strict, lenient), strict=True)
     )
-    x = Scale.linear(0, 0.05, percent, "true share of the process")
-    y = Scale.linear(0, 1, percent, "found in so many runs")
+    x = Scale.linear(0, 0.05, plain_percent, "true share of the process")
+    y = Scale.linear(0, 1, plain_percent, "found in so many runs")
     return one(Panel(x=x, y=y, series=(Series(css=GREY, band=band), *dots)), names)
 
 

@@ -32,6 +32,7 @@ from scipy import stats
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.plots import Plot, Scale
+from hubbub.analysis.render.text import plain_percent
 from hubbub.client.respond import draw_bits, draw_memo
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
@@ -39,7 +40,7 @@ from hubbub.protocol.noise import rappor_noise
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
-from hubbub.simulations.experiments.pictures import BLUE, GREEN, GREY, ORANGE, lines_and_points, one, percent, thousands
+from hubbub.simulations.experiments.pictures import BLUE, GREEN, GREY, ORANGE, lines_and_points, one, thousands
 
 TEXT = "https://example.org/"
 SCALE = 256
@@ -264,7 +265,7 @@ def _picture(theory: Mapping[str, Mapping[int, float]], figures: Mapping[str, fl
     }
     series = dict(zip([*CASES, CHANCE], (GREEN, BLUE, ORANGE, GREY), strict=True))
     x = Scale.logarithmic(_TICKS, thousands, "installs in the crowd")
-    y = Scale.linear(0, 1, percent, "found again")
+    y = Scale.linear(0, 1, plain_percent, "found again")
     return one(lines_and_points(lines, points, x, y, series, height=240), series)
 
 
