@@ -45,7 +45,7 @@
   for (const table of all("table")) {
     if (!table.querySelector("thead th[scope=col]")) tell("a table without column headers", table);
     if (table.tBodies[0].rows.length && !table.querySelector("tbody th[scope=row]")) tell("a table without row headers", table);
-    const width = table.tHead?.rows[0].cells.length;
+    const width = [...(table.tHead?.rows ?? [])].at(-1)?.cells.length; // above it may stand what several columns share
     for (const row of table.tBodies[0].rows) if (row.cells.length !== width) tell("a row of another width", row);
   }
   for (const element of all("[tabindex]")) if (element.tabIndex > 0) tell("a tab order of its own", element);
@@ -55,7 +55,11 @@
   for (const control of all("button, input:not([type=hidden]):not([type=checkbox]), select").filter(shown)) {
     if (control.getBoundingClientRect().height < 24) tell("too small to hit", control);
   }
-  const parse = (text) => { const [r, g, b, a = 1] = text.match(/[\d.]+/g).map(Number); return { r, g, b, a }; };
+  const parse = (text) => {
+    const [r, g, b, a = 1] = text.match(/[\d.]+/g).map(Number);
+    const scale = text.startsWith("color(srgb") ? 255 : 1; // what was mixed of two colours goes from 0 to 1
+    return { r: scale * r, g: scale * g, b: scale * b, a };
+  };
   const light = ({ r, g, b }) => {
     const [x, y, z] = [r, g, b].map((c) => { const v = c / 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
     return 0.2126 * x + 0.7152 * y + 0.0722 * z;

@@ -6,6 +6,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,6 +66,18 @@ def running_dashboard(source: Sequence[str], folder: Path, *options: str, token:
             process.terminate()
             assert process.wait(60) == 0
             process.stdout.close()
+
+
+def until_read(url: str) -> None:
+    """Asks until the dashboard has read its source once: before that it says that it waits, with 503."""
+    while True:
+        try:
+            with urllib.request.urlopen(url):
+                return
+        except urllib.error.HTTPError as error:
+            if error.code != 503:
+                raise
+            time.sleep(0.2)
 
 
 class Visit:

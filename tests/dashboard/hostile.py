@@ -6,19 +6,23 @@ Were it not escaped, a parser would find the element; were it not there, or esca
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 from aiohttp import FormData, web
 from aiohttp.test_utils import TestClient
 
-from hubbub.protocol.kinds import Choice, Mean, String
+from hubbub.protocol.kinds import Choice, Flag, Mean, String
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.pair import Pair
 from hubbub.protocol.shape import Shape
 from hubbub.protocol.tally import Counts, Tally
+from hubbub.simulations.joint_tallies import sample_pair_tally
 from tests.dashboard.kit import TOKEN, ToldCollector, post, read_again, text_of, visiting
 
 UNPRINTABLE = "\x1b[31m\u202egnp\u2028"
@@ -58,6 +62,17 @@ METRICS = {
 ONES = {"chosen": (2500, 1500, 1200, 800), "typed": (2400,) * 16, "measured": (3000,)}
 
 
+PAIR = Pair("both", (METRICS["chosen"], _definition("said", Flag())))
+PAIR_TALLY = sample_pair_tally(
+    PAIR,
+    [[2000, 1000], [1500, 3000], [1000, 500], [200, 100]],
+    ([np.eye(4)], [np.array([[0], [1]])]),
+    np.random.default_rng(1),
+    (20_761,),
+)
+PLATFORMS = (hostile("platform"), hostile("other platform"))
+
+
 class HostileCollector(ToldCollector):
     """Says nothing that it could not say with harm in it. Told to be `unreadable`, its tallies are none."""
 
@@ -73,6 +88,8 @@ class HostileCollector(ToldCollector):
         if request.path == "/metrics":
             reports = f"hubbub_reports_total {1 + self.unreadable}\n"  # something was counted: tallies are read again
             return web.Response(text=f'{reports}hubbub_rejects_total{{reason="{short("reason")}"}} 2\n')
+        if request.path == "/v1/pairs":
+            return web.json_response({"pairs": [json.loads(PAIR_TALLY.to_json())]})
         if request.path == "/v1/tallies" and self.unreadable:
             return web.json_response({"tallies": [{"format": short("words")}]})
         return await super().answer(request)
@@ -106,10 +123,15 @@ async def hostile_pages(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
         pages["string"] = await text_of(client, "/metric/typed"), (*terms, whys[1], short("file"), *CANDIDATES[:2])
         pages["mean"] = await text_of(client, "/metric/measured"), (*terms, whys[2], hostile("unit"))
         query = "/metric/chosen?series=" + "%3C/script%3E%3Cxss%20onxss=1%3Equery"
+        pages["two answers"] = await text_of(client, "/crosstab/both"), (*everywhere, *CHOICES)
+        pages["two answers, turned"] = await text_of(client, "/crosstab/both?given=said"), (*everywhere, *CHOICES)
         pages["mistake"] = await text_of(client, query, 400), (*everywhere, short("query"))
         collector.unreadable = True
         await read_again(client)
         pages["stale"] = await text_of(client, "/"), (*everywhere, short("words"))
+    async with visiting(*segment_files(folder)) as client:
+        pages["segments"] = await text_of(client, "/metric/measured"), (*PLATFORMS, hostile("release"), hostile("unit"))
+        pages["overview by segment"] = await text_of(client, "/"), (*PLATFORMS, hostile("release"), hostile("unit"))
     async with hostile_dashboard_that_asks() as client:
         answer = await post(client, "/token", data={"token": TOKEN})
         pages["token"] = await answer.text(), (short("words"),)
@@ -121,6 +143,19 @@ async def hostile_pages(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
         await read_again(client)
         pages["lost file"] = await text_of(client, "/"), (f"The files cannot be read: {path}",)
     return pages
+
+
+def segment_files(folder: Path) -> list[str]:
+    """A mean by platform and release, on one platform larger on the second day: its page says for whom."""
+    paths = []
+    for place, platform in enumerate(PLATFORMS):
+        for release in ("1", hostile("release")):
+            metric = METRICS["measured"].in_segment((("platform", platform), ("release", release)))
+            more = 800 * (place == 1 and release != "1")
+            days = {20_760: Counts((6000,), ((3000,),)), 20_761: Counts((6000,), ((3000 + more,),))}
+            paths.append(str(folder / f"segment-{len(paths)}.json"))
+            Path(paths[-1]).write_text(Tally(metric, days).to_json())
+    return paths
 
 
 @asynccontextmanager

@@ -8,15 +8,25 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from anyio.from_thread import start_blocking_portal
 from playwright.sync_api import Browser, Page
 
-from tests.dashboard.browser import running_browser, running_dashboard, visit
-from tests.dashboard.kit import write_samples
+from tests.dashboard import quill
+from tests.dashboard.browser import running_browser, running_dashboard, until_read, visit
+from tests.dashboard.kit import TOKEN, write_samples
 
 AXE = "axe-core@4.14.0"
 CHECKS = Path(__file__).with_name("aloud.js").read_text(encoding="utf-8")
 PAGES = ("/", "/metric/homepage", "/metric/latency", "/metric/startup_time?confidence=0.99", "/nothing")
+QUILL_PAGES = (
+    "/",
+    *(f"/metric/{metric.name}" for metric in quill.REGISTRY),
+    "/crosstab/theme_language",
+    "/crosstab/plugins_crashes?given=crashed",
+)
+SOME_OF_QUILL = ("/metric/startup_time", "/metric/plugin", "/crosstab/theme_language")
 WINDOWS = [("light", 1600), ("dark", 1280), ("light", 390), ("dark", 320)]
 
 
@@ -31,6 +41,19 @@ def dashboard(tmp_path_factory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("samples")
     paths = write_samples(folder)
     with running_dashboard(paths, folder, "--candidates", f"homepage={folder / 'pages.txt'}") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def of_quill(tmp_path_factory) -> Iterator[str]:
+    """A dashboard of Quill's collector: everything that a page can show."""
+    collector = quill.Quill(quill.tallies(weeks=4), quill.both(np.random.default_rng(2)))
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(collector.running()) as source,
+        running_dashboard([source], tmp_path_factory.mktemp("quill"), token=TOKEN) as url,
+    ):
+        until_read(url)
         yield url
 
 
@@ -62,6 +85,12 @@ def test_nothing_is_wrong_with_a_page_in_any_window(browser, dashboard) -> None:
         seen.complaints[:] = [said for said in seen.complaints if "404" not in said]
 
 
+def test_nothing_is_wrong_with_a_page_of_quill_in_any_window(browser, of_quill) -> None:
+    """Two answers at once, a search, a table by two keys."""
+    with visit(browser, of_quill) as seen:
+        assert {path: found for path in SOME_OF_QUILL if (found := problems_at(seen.open(path)))} == {}
+
+
 def test_nothing_is_wrong_with_the_form_that_asks_for_a_token(browser, asking) -> None:
     with visit(browser, asking) as seen:
         page = seen.open("/")
@@ -88,18 +117,42 @@ def axe(tmp_path_factory) -> str:
         return script.read().decode()
 
 
-def test_axe_finds_no_violation_on_any_page(browser, dashboard, axe) -> None:
+def violations(page: Page, axe: str) -> list[list[str]]:
+    """What axe says of a page on which everything is unfolded: the rule, and where it is broken first."""
+    page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+    page.evaluate(axe)
+    return page.evaluate("axe.run().then((r) => r.violations.map((v) => [v.id, v.nodes[0].html]))")
+
+
+def test_axe_finds_no_violation_on_pages_with_everything_that_pages_have(browser, dashboard, of_quill, axe) -> None:
     with visit(browser, dashboard) as seen:
-        found = {}
-        for path in PAGES:
-            page = seen.open(path)
-            page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
-            page.evaluate(axe)
-            told = page.evaluate("axe.run().then((r) => r.violations.map((v) => [v.id, v.nodes[0].html]))")
-            if told:
-                found[path] = told
-        assert found == {}
+        found = {path: told for path in PAGES[1:] if (told := violations(seen.open(path), axe))}
         seen.complaints[:] = [said for said in seen.complaints if "404" not in said]
+    with visit(browser, of_quill) as seen:
+        found |= {path: told for path in ("/", *SOME_OF_QUILL) if (told := violations(seen.open(path), axe))}
+    assert found == {}
+
+
+@pytest.mark.proof
+def test_axe_finds_no_violation_on_any_page_in_either_theme(browser, of_quill, asking, axe, figure) -> None:
+    """Every kind, every state, two answers at once both ways, a search, the form that asks for a token."""
+    found, pages = {}, 0
+    for scheme, width in (("light", 1280), ("dark", 390)):
+        for base, paths in ((of_quill, QUILL_PAGES), (asking, ("/",))):
+            window = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
+            with visit(browser, base, **window) as seen:
+                for path in paths:
+                    pages += 1
+                    if told := violations(seen.open(path), axe):
+                        found[scheme, base, path] = told
+    figure("pages that axe looked at, and violations", f"{pages}, {len(found)}")
+    assert found == {}
+
+
+def test_axe_is_awake(browser, axe) -> None:
+    with visit(browser, "about:blank") as seen:
+        seen.page.set_content("<html><body><img src='data:,'><p style='color:#ccc'>pale</p></body></html>")
+        assert {"image-alt", "color-contrast", "html-has-lang"} <= {rule for rule, _ in violations(seen.page, axe)}
 
 
 def test_forced_colours_and_paper_keep_the_drawings(browser, dashboard) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -41,8 +42,13 @@ async def test_texts_are_found_without_a_list_and_their_beginnings_can_be_opened
     assert "No list is needed: what enough installs share is found." in page
     assert "any other text" in page
     assert "Compare two" not in page, "what one period finds may have no row in another"
-    assert "How texts begin" in page
-    assert "<summary><bdi><code>ab…</code></bdi>" in markup
+    assert "Beginnings Open a beginning to see how it goes on." in page
+    assert '<summary><span class="branch"><bdi>ab…</bdi><svg' in markup
+    parts = re.search(r"All installs, accounted for (\d) found in full (\d+) % (.*?)no answer (\d+) %", page)
+    assert parts
+    assert parts[1] == "5"
+    assert sum(map(int, re.findall(r"(\d+) %", parts[0]))) in (99, 100, 101), "rounded"
+    assert re.search(r"5 texts found\. Texts below [\d.]+ % stay hidden\.", page)
     assert "text, without a list" in overview
 
 

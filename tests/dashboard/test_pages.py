@@ -133,7 +133,7 @@ async def test_two_epochs_are_compared_in_words(tmp_path) -> None:
     async with visiting(str(tmp_path / "t.json")) as client:
         newest = words(await text_of(client, "/metric/dark_theme"))
         same = words(await text_of(client, "/metric/dark_theme?before=2026-11-03&after=2026-11-04"))
-    assert "1 of 1 values changed significantly." in newest
+    assert re.search(r"A significant change: −42 points \(−4\d to −3\d points\)\.", newest)
     assert "Down 42 points since the day before" in newest
     assert "No significant change." in same
     assert "no significant change" in same

@@ -18,11 +18,13 @@ from hubbub.protocol.encoding import ABSENT, DITHER_BITS
 from hubbub.protocol.kinds import Choice, Flag
 from hubbub.protocol.pair import Pair
 from hubbub.protocol.report import Batch, Report
+from hubbub.protocol.tally_files import write_tallies
 from hubbub.protocol.wire import pack
 from hubbub.simulations import sample_tally
 from hubbub.simulations.demo.people import CANDIDATES, make_crowd
 from hubbub.simulations.server import running_dashboard
 from tests.analysis.joint_worlds import drawn, metric
+from tests.dashboard import quill
 from tests.dashboard.browser import running_browser, visit
 from tests.dashboard.kit import REGISTRY
 from tests.dashboard.test_browser import start_collector
@@ -34,6 +36,7 @@ PICTURES = {
     "dashboard-overview": ("/", "light", 1440, 1180),
     "dashboard-dark": ("/", "dark", 1440, 1180),
     "dashboard-string": ("/metric/homepage", "light", 1440, 1100),
+    "dashboard-discovery": ("/metric/plugin", "light", 1440, 1100),
     "dashboard-range": ("/metric/latency", "light", 1440, 1100),
     "dashboard-narrow": ("/metric/language", "light", 375, 1180),
     "dashboard-crosstab": ("/crosstab/theme_language", "light", 1440, 1100),
@@ -95,10 +98,20 @@ def of_pairs(tmp_path_factory) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def of_quill(tmp_path_factory) -> Iterator[str]:
+    """Of an editor whose plug-ins nobody listed."""
+    folder: Path = tmp_path_factory.mktemp("quill")
+    write_tallies(quill.tallies("plugin", weeks=1)["plugin"], folder)
+    with running_dashboard([str(folder)], folder) as url:
+        yield url
+
+
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_is_made_and_small(request: pytest.FixtureRequest, browser, name: str) -> None:
     path, scheme, width, height = PICTURES[name]
-    dashboard = request.getfixturevalue("of_pairs" if path.startswith("/crosstab") else "dashboard")
+    others = {"/crosstab/theme_language": "of_pairs", "/metric/plugin": "of_quill"}
+    dashboard = request.getfixturevalue(others.get(path, "dashboard"))
     window = {"color_scheme": scheme, "viewport": {"width": width, "height": height}}
     with visit(browser, dashboard, **window, device_scale_factor=0.8 if width > 1000 else 1.0) as seen:
         page = seen.open(path)

@@ -97,11 +97,16 @@ async def test_two_releases_are_compared_with_the_test_of_the_command(folder) ->
         same = words(await text_of(client, "/metric/language?by=release&one=2.9&other=2.10"))
     before, after = (decode(within(of("startup"), {"release": release})) for release in ("2.9", "2.10"))
     found = compare(before, after)
-    assert "2 of 2 values differ significantly between 2.9 and 2.10." in told
     digits = Digits.of([(float(found.low[0]), float(found.high[0]))], unit=after.unit)
-    assert " ".join(digits.signed(float(found.low[0]), float(found.high[0])).split()) in told
+    by, interval = (
+        digits.signed(*map(float, ends)) for ends in ([found.difference[0]] * 2, [found.low[0], found.high[0]])
+    )
+    assert " ".join(f"A significant difference between 2.9 and 2.10: {by} ({interval}).".split()) in told
+    assert "sum" not in told.partition("Compare two releases")[2].partition("Compare two days")[0], (
+        "grows with installs"
+    )
     assert "No significant difference between 2.9 and 2.10." in same
-    assert "These are different installs: variances add." in told
+    assert "These are different installs." in told
 
 
 @anyio

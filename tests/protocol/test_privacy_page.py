@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -16,7 +18,8 @@ import pytest
 from hubbub.command.main import main
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import KINDS
-from hubbub.protocol.privacy_page import LANGUAGES, guesses, privacy_page
+from hubbub.protocol.metric import Metric
+from hubbub.protocol.privacy_page import LANGUAGES, _Words, guesses, privacy_page
 from hubbub.protocol.registry import Registry
 from tests.protocol.toml import HISTORY, SHAPES, registry
 
@@ -179,6 +182,48 @@ def test_whatever_a_registry_says_is_text() -> None:
     assert "<script" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;&amp;&#x27;&quot;$why") == 3
     parsed(page)
+
+
+class Renamed:
+    """A registry whose app has a name that no registry takes: the page does not rely on who reads it in."""
+
+    app = HOSTILE
+
+    def __init__(self, whole: Registry) -> None:
+        self._whole = whole
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._whole, name)
+
+    def __iter__(self) -> Iterator[Metric]:
+        return iter(self._whole)
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+
+def test_names_and_addresses_are_escaped_though_a_registry_takes_only_harmless_ones(monkeypatch) -> None:
+    monkeypatch.setattr("hubbub.protocol.privacy_page._title", lambda metric: HOSTILE)
+    page = privacy_page(Renamed(registry()), style=HOSTILE, data=HOSTILE, others={"de": HOSTILE})
+    assert "<script" not in page
+    assert page.count("alert(1)") >= 9
+    links = re.findall(r'(?:href)="([^"]*)"', page)
+    assert [unescape(link) for link in links].count(HOSTILE) == 3
+
+
+def test_a_kind_that_a_language_does_not_know_is_escaped(monkeypatch) -> None:
+    it = registry()
+    monkeypatch.setattr(type(it["it"].shape), "question", lambda shape: HOSTILE)
+    monkeypatch.setattr("hubbub.protocol.privacy_page._words", cache(_WithoutKinds))
+    page = privacy_page(it)
+    assert "<script" not in page
+    assert HOSTILE in unescape(page)
+
+
+class _WithoutKinds(_Words):
+    def __init__(self, language: str) -> None:
+        super().__init__(language)
+        self.words["kinds"] = {}
 
 
 def test_an_address_takes_the_place_of_the_style_and_other_languages_are_linked() -> None:

@@ -22,6 +22,8 @@ class ChartRow:
     words: str
     spread: str = ""
     css: str = ""
+    is_new: bool = False
+    """Found, and in no list of anybody's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +35,9 @@ class Chart:
 
 
 def digits_of(decodings: Sequence[Decoding], rows: Sequence[Sequence[int]]) -> Digits:
-    """One number of decimals for these rows of these decodings: that of the narrowest interval."""
+    """One number of decimals for these rows of these decodings: that of the narrowest interval of those detected."""
     pairs = [(decoding, i) for decoding, some in zip(decodings, rows, strict=True) for i in some]
+    pairs = [(decoding, i) for decoding, i in pairs if not is_below(decoding, i)] or pairs
     is_number = bool(pairs) and pairs[0][0].roles[pairs[0][1]] == NUMBER
     intervals = [(float(decoding.low[i]), float(decoding.high[i])) for decoding, i in pairs]
     if not is_number:
@@ -48,11 +51,12 @@ def axis_of(decodings: Sequence[Decoding], rows: Sequence[Sequence[int]]) -> Axi
     if pairs and pairs[0][0].roles[pairs[0][1]] == NUMBER:
         return number_axis([(float(decoding.low[i]), float(decoding.high[i])) for decoding, i in pairs])
     whole = any(decoding.has_one_answer for decoding in decodings)
-    reach = [_limit(decoding) if is_below(decoding, i) else float(decoding.high[i]) for decoding, i in pairs]
+    reach = [limit_of(decoding) if is_below(decoding, i) else float(decoding.high[i]) for decoding, i in pairs]
     return share_axis(reach, whole=whole and max(reach, default=1.0) > 0.3)
 
 
-def _limit(decoding: Decoding) -> float:
+def limit_of(decoding: Decoding) -> float:
+    """The detection limit, as far as it is known."""
     return float(decoding.noise_floor) if np.isfinite(decoding.noise_floor) else 0.0
 
 
@@ -73,7 +77,7 @@ def chart_row(decoding: Decoding, i: int, name: str, style: RowStyle) -> ChartRo
     if not np.isfinite([estimate, low, high]).all():
         return ChartRow(name, None, "unknown", css="under")
     if is_below(decoding, i):
-        limit = _limit(decoding)
+        limit = limit_of(decoding)
         return ChartRow(name, below_limit(style.axis, limit, style.height), under(limit, style.digits), css="under")
     spread = style.digits.spread(estimate, low, high) if style.spread else ""
     if decoding.roles[i] == NUMBER:

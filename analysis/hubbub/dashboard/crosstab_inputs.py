@@ -186,4 +186,8 @@ def crosstab_job(of: Together, choice: CrosstabChoice, lists: CandidateLists, sn
 def why_of(of: Together, snapshot: Snapshot) -> str:
     """What the registry says of a cross; of a pair, what both metrics are for."""
     terms = [snapshot.terms_of(metric.name) for metric in of.definitions]
-    return " ".join(f"{each.definition.name}: {each.why}" if of.is_pair else each.why for each in terms if each)
+    return " ".join(f"{each.definition.name}: {_ended(each.why)}" if of.is_pair else each.why for each in terms if each)
+
+
+def _ended(why: str) -> str:
+    return why if why.endswith((".", "!", "?")) else f"{why}."

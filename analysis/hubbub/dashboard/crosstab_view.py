@@ -249,7 +249,9 @@ def _guesses(of: Together) -> Chart:
         right = guesses(_together(of))
         rows.append(ChartRow("with one report of both", guess_bar(right), f"{right} of 100"))
     rows.append(ChartRow("unprotected", guess_bar(100, protected=False), "100 of 100", css="more"))
-    return Chart(caption="How often a guess between two answers can be right, at most", rows=tuple(rows), css="wide")
+    return Chart(
+        caption="How often a guess between two answers can be right, at most", rows=tuple(rows), css="wide guess"
+    )
 
 
 def _privacy(of: Together) -> str:

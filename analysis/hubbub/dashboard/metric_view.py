@@ -4,7 +4,7 @@ the question, the chart, the table, what it costs people, and folded what statis
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ from hubbub.analysis.render.glyphs import Axis, Look, Moment, Svg, line
 from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, Decoding
 from hubbub.dashboard import aside_view, tables
 from hubbub.dashboard.aside_view import Download, Privacy
-from hubbub.dashboard.beginnings_view import Branch, beginnings_view
+from hubbub.dashboard.beginnings_view import Accounted, Branch, accounted_view, beginnings_view
 from hubbub.dashboard.chart_rows import Chart, ChartRow, RowStyle, axis_of, decoding_rows, digits_of
 from hubbub.dashboard.filters_view import OptionsView, options_view
 from hubbub.dashboard.metric_inputs import MetricInputs
@@ -34,8 +34,10 @@ from hubbub.dashboard.sentences import (
 )
 from hubbub.dashboard.series_view import ComparisonView, SeriesView, comparison_view, series_view
 from hubbub.dashboard.tables import Table
+from hubbub.dashboard.where_view import where
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.label import how_often
+from hubbub.protocol.metric import Definition
 from hubbub.protocol.segments import in_words
 
 
@@ -46,6 +48,8 @@ class ResultView:
     state: Literal["no answers", "too few", "decoding", "failed", "found"]
     problem: str = ""
     lead: str = ""
+    moved: str = ""
+    """What changed since the period before, and for whom."""
     note: str = ""
     period: str = ""
     said: Headline | None = None
@@ -60,6 +64,9 @@ class ResultView:
     num_cells: int = 0
     num_hidden: int = 0
     beginnings: tuple[Branch, ...] = ()
+    accounted: Accounted | None = None
+    news: str = ""
+    """What `new` means beside a text."""
     remarks: tuple[str, ...] = ()
     withheld: str = ""
 
@@ -70,6 +77,8 @@ class CandidatesView:
 
     words: str
     listed: bool
+    needed: bool
+    """Without a list nothing is found."""
     problem: str
     can_upload: bool
     can_forget: bool
@@ -94,6 +103,8 @@ class MetricView:
     series: SeriesView | None
     comparison: ComparisonView | None
     """None of texts that nobody listed: what is found in one period may have no row in another."""
+    crosstab: str
+    """Of two answers at once: the address of their table."""
     downloads: tuple[Download, ...]
     privacy: Privacy
     diagnostics: tuple[Fact, ...]
@@ -103,14 +114,14 @@ def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
     definition = inputs.snapshot.definitions(inputs.name)[-1]
     terms = inputs.snapshot.terms_of(inputs.name)
     decoding = inputs.decoding
-    question = definition.shape.question()
-    has_series = (definition.every != "once" or len(inputs.epochs) > 1) and not definition.shape.discovers
+    has_numbers = bool(inputs.epochs) and not definition.shape.discovers
+    has_series = has_numbers and (definition.every != "once" or len(inputs.epochs) > 1)
     series = series_view(inputs) if has_series else None
     return MetricView(
         name=inputs.name,
         kind=f"{kind_in_words(definition)}, {how_often(definition)}",
         why=terms.why if terms else "",
-        asked=f"{question[:1].upper()}{question[1:]}.",
+        asked=_asked(definition),
         query=inputs.view.query(),
         epsilon=show(definition.epsilon_one_report),
         single=definition.shape.one_figure and series is not None and series.picture is not None,
@@ -119,11 +130,19 @@ def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
         options=options_view(inputs),
         segments=segments_view(inputs),
         series=series,
-        comparison=None if definition.shape.discovers else comparison_view(inputs),
+        comparison=comparison_view(inputs) if has_numbers else None,
+        crosstab=f"/crosstab/{inputs.name}" if definition.kind == "cross" else "",
         downloads=aside_view.downloads(inputs.name, inputs.view, decoding) if decoding is not None else (),
         privacy=aside_view.privacy(definition, terms, inputs.snapshot),
         diagnostics=aside_view.diagnostics(decoding, inputs.snapshot) if decoding is not None else (),
     )
+
+
+def _asked(definition: Definition) -> str:
+    if definition.shape.discovers:
+        return "A text that nobody listed beforehand: it shows up once enough installs share it."
+    question = definition.shape.question()
+    return f"{question[:1].upper()}{question[1:]}."
 
 
 def _result(inputs: MetricInputs) -> ResultView:
@@ -137,6 +156,7 @@ def _result(inputs: MetricInputs) -> ResultView:
         return ResultView(state="failed", problem=inputs.whole.problem)
     decoding = inputs.whole.decoding
     shown = _chart_rows(decoding)
+    listed = set(inputs.candidates.texts) if inputs.candidates and decoding.beginnings else None
     digits = digits_of([decoding], [shown]) if shown else None
     said = headline(decoding, digits)
     moved = change(_previous(inputs), decoding, since(inputs.chosen, inputs.every))
@@ -145,19 +165,22 @@ def _result(inputs: MetricInputs) -> ResultView:
     table, cells, num_cells = _tables(decoding)
     return ResultView(
         state="found",
-        lead=said.sentence + (f" {moved.words}." if moved else ""),
+        lead=said.sentence,
+        moved=" ".join(filter(None, (f"{moved.words}." if moved else "", where(inputs, moved)))),
         note=f"{whom}{several(decoding.num_reports, 'report')}; {named(inputs.chosen, inputs.every)}.{older}",
         period=named(inputs.chosen, inputs.every),
         said=said,
         change=moved,
         facts=tuple(_facts(inputs, decoding, said, moved)),
-        chart=_chart(decoding, shown, digits),
+        chart=_chart(decoding, shown, digits, listed),
         picture=_distribution(decoding),
         table=table,
         cells=cells,
         num_cells=num_cells,
         num_hidden=len(decoding) - len(table_rows(decoding)),
         beginnings=beginnings_view(decoding),
+        accounted=accounted_view(decoding),
+        news=f"New: not in your list of {len(listed):,}." if listed is not None else "",
         remarks=tuple(decoding.notes),
         withheld=withheld,
     )
@@ -193,11 +216,15 @@ def _chart_rows(decoding: Decoding) -> list[int]:
     return answers + [i for i in rows if decoding.roles[i] != ANSWER and np.isfinite(decoding.std_error[i])]
 
 
-def _chart(decoding: Decoding, rows: list[int], digits: Digits | None) -> Chart | None:
+def _chart(decoding: Decoding, rows: list[int], digits: Digits | None, listed: set[str] | None) -> Chart | None:
+    """`listed`: texts that were searched for and are not among these are new."""
     if not rows or digits is None:
         return None
     style = RowStyle(axis=axis_of([decoding], [rows]), digits=digits, height=16, spread=True)
     shown = decoding_rows(decoding, rows, style)
+    if listed is not None:
+        new = [decoding.roles[i] == ANSWER and decoding.values[i] not in listed for i in rows]
+        shown = tuple(replace(row, is_new=is_new) for row, is_new in zip(shown, new, strict=True))
     answers = sum(role == ANSWER for role in decoding.roles) if NUMBER not in decoding.roles else 0
     hidden = answers - sum(decoding.roles[i] == ANSWER for i in rows)
     if hidden > 0:
@@ -257,6 +284,7 @@ def _candidates(inputs: MetricInputs, *, public: bool) -> CandidatesView:
     return CandidatesView(
         words=words,
         listed=listed is not None,
+        needed=not inputs.snapshot.definitions(inputs.name)[-1].shape.discovers,
         problem=inputs.problem,
         can_upload=not public,
         can_forget=not public and listed is not None and listed.uploaded,

@@ -158,18 +158,24 @@ def _card(
     rows = card_rows(decoding)
     digits = digits_of([decoding], [rows]) if rows else None
     said = headline(decoding, digits)
-    older = inputs.whole is not None and not inputs.whole.fresh
     return replace(
         card,
         figure=said.figure,
         unit=said.unit,
         word=not said.found,
         caption=said.caption,
-        change=changed or Change("Newer counts are being decoded" if older else "Nothing to compare with yet"),
+        change=changed or Change(_no_change(inputs, definition.shape.discovers)),
         spark=_spark(decoding, inputs, definition.every) if said.found else None,
         chart=_chart(decoding, inputs, definition.every),
         reports=several(decoding.num_reports, "report"),
     )
+
+
+def _no_change(inputs: CardInputs, discovers: bool) -> str:
+    if inputs.whole is not None and not inputs.whole.fresh:
+        return "Newer counts are being decoded"
+    # What a search finds in one period may have no row in another.
+    return "Changes are not tested" if discovers and inputs.earlier else "Nothing to compare with yet"
 
 
 def _nothing(

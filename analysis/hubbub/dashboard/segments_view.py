@@ -7,16 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hubbub.analysis.comparison import compare
 from hubbub.analysis.render.glyphs import Svg, ends_of, time_axis
-from hubbub.analysis.render.text import compared
 from hubbub.analysis.result import NUMBER, Decoding, Role
 from hubbub.dashboard import tables
-from hubbub.dashboard.chart_rows import Chart, RowStyle, axis_of, chart_row, digits_of
+from hubbub.dashboard.chart_rows import Chart, RowStyle, axis_of, chart_row, digits_of, is_below, limit_of, under
+from hubbub.dashboard.differences_view import APART, DifferencesView, differences_view
 from hubbub.dashboard.metric_inputs import MetricInputs
 from hubbub.dashboard.periods import since
 from hubbub.dashboard.query import Select
-from hubbub.dashboard.row_choice import MOST_TABLE_ROWS, card_rows
+from hubbub.dashboard.row_choice import card_rows
 from hubbub.dashboard.sentences import Change, change, value_label
 from hubbub.dashboard.series_view import Form, followed, known_in, line_of, moments_of
 from hubbub.dashboard.tables import Table
@@ -48,9 +47,11 @@ class SegmentsView:
     panels_title: str = ""
     panels_note: str = ""
     table: Table | None = None
+    crossed: Table | None = None
+    """By two keys at once, where that was counted."""
     pair: Form | None = None
-    lead: str = ""
-    differences: Table | None = None
+    problem: str = ""
+    compared: DifferencesView | None = None
 
 
 def segments_view(inputs: MetricInputs) -> SegmentsView | None:
@@ -65,8 +66,8 @@ def segments_view(inputs: MetricInputs) -> SegmentsView | None:
     if not known:
         return SegmentsView(key=key, note=f"No {key} can be decoded by itself.")
     one, other = _pair(inputs, list(known))
-    lead, differences = _compared(known, one, other)
-    title, note, panels = _panels(inputs, known, key)
+    compared, problem = _compared(known, one, other)
+    title, note, panels, crossed = _panels(inputs, known, key)
     return SegmentsView(
         key=key,
         lines=_lines(inputs),
@@ -74,9 +75,10 @@ def segments_view(inputs: MetricInputs) -> SegmentsView | None:
         panels_title=title,
         panels_note=note,
         table=tables.by_segment(known, key),
-        pair=_pair_form(inputs, list(known), one, other),
-        lead=lead,
-        differences=differences,
+        crossed=crossed,
+        pair=None if _searched(known) else _pair_form(inputs, list(known), one, other),
+        problem=problem,
+        compared=compared,
     )
 
 
@@ -99,13 +101,15 @@ def _lines(inputs: MetricInputs) -> tuple[Small, ...]:
         i = last.index(value, role)
         digits = digits_of([last], [[i]])
         behind = [everyone.get(decoding.epochs[0]) for decoding in decodings]
-        context = [float(d.estimate[d.index(value, role)]) for d in behind if d is not None]
-        figure = digits.value(last.estimate[i])
+        rows = [(d, d.index(value, role)) for d in behind if d is not None]
+        context = [float(d.estimate[row]) for d, row in rows if not is_below(d, row)]
+        below = is_below(last, i)
+        figure = under(limit_of(last), digits) if below else digits.value(last.estimate[i])
         found.append(
             Small(
                 name=name,
                 figure=figure,
-                spread=digits.spread(last.estimate[i], last.low[i], last.high[i]),
+                spread="" if below else digits.spread(last.estimate[i], last.low[i], last.high[i]),
                 change=_change(inputs, name, len(known)),
                 picture=line_of(
                     inputs, decodings, value, role, words=f"{name}: {value} over time, {figure} in the last",
@@ -123,19 +127,20 @@ def _change(inputs: MetricInputs, name: str, segments: int) -> Change | None:
     return change(before, after, since(inputs.chosen, inputs.every), metrics=segments)
 
 
-def _panels(
-    inputs: MetricInputs, known: dict[str, Decoding], key: str
-) -> tuple[str, str, tuple[tuple[str, Chart], ...]]:
+_Panels = tuple[str, str, tuple[tuple[str, Chart], ...], Table | None]
+
+
+def _panels(inputs: MetricInputs, known: dict[str, Decoding], key: str) -> _Panels:
     """Heading, note and charts. Of one value: a row for each segment, or for each pair of two keys. Of several: a chart
     for each segment."""
     chosen = _chosen_rows(known)
     if not chosen:
-        return "", "", ()
+        return "", "", (), None
     single = len(chosen) == 1
     if single and inputs.crossed:
         return _crossed(inputs, key, *chosen[0])
     if single:
-        return f"By {key}", *_one_chart(inputs, known, key, *chosen[0])
+        return f"By {key}", *_one_chart(inputs, known, key, *chosen[0]), None
     pairs = {name: _rows(decoding, chosen) for name, decoding in list(known.items())[:MOST_PANELS]}
     axis = axis_of([known[name] for name in pairs], list(pairs.values()))
     digits = digits_of([known[name] for name in pairs], list(pairs.values()))
@@ -151,7 +156,7 @@ def _panels(
         for name, rows in pairs.items()
     )
     hidden = len(known) - len(pairs)
-    return f"By {key}", "Same scale everywhere." + (f" {hidden} more in the table." if hidden else ""), charts
+    return f"By {key}", "Same scale everywhere." + (f" {hidden} more in the table." if hidden else ""), charts, None
 
 
 def _chosen_rows(known: dict[str, Decoding]) -> list[tuple[str, Role]]:
@@ -187,40 +192,42 @@ def _one_chart(
     return _note(style, role), ((value_label(next(iter(some.values())), rows[0][0]), chart),)
 
 
-def _crossed(inputs: MetricInputs, key: str, value: str, role: Role) -> tuple[str, str, tuple[tuple[str, Chart], ...]]:
+def _crossed(inputs: MetricInputs, key: str, value: str, role: Role) -> _Panels:
     known = {
         pair: decoded.decoding
         for pair, decoded in inputs.crossed.items()
         if decoded and decoded.decoding is not None and _rows(decoded.decoding, [(value, role)])
     }
     if not known:
-        return "", "", ()
+        return "", "", (), None
     rows = [[decoding.index(value, role)] for decoding in known.values()]
     decodings = list(known.values())
     style = RowStyle(
         axis=axis_of(decodings, rows), digits=digits_of(decodings, rows), height=16, spread=True,
         mark=_mark(inputs, value, role),
     )  # fmt: skip
-    groups: dict[str, list[tuple[str, Decoding]]] = {}
+    groups: dict[str, dict[str, Decoding]] = {}
     other = ""
     for pair, decoding in known.items():
         (_, first), (other, second) = pair
-        groups.setdefault(first, []).append((second, decoding))
+        groups.setdefault(first, {})[second] = decoding
     mark = None if style.mark is None else (style.mark, f"all {style.digits.figure(style.mark)}")
-    foot = ends_of(style.axis, style.digits.value, start="19%", end="67%", mark=mark)
+    ends = style.digits.exact([style.axis.low, style.axis.high])
+    foot = ends_of(style.axis, ends.value, start="19%", end="63%", mark=mark)
     charts = tuple(
         (
             name,
             Chart(
                 caption=f"{name}, by {other}",
-                rows=tuple(chart_row(d, d.index(value, role), second, style) for second, d in found),
+                rows=tuple(chart_row(d, d.index(value, role), second, style) for second, d in found.items()),
                 css="wide slim",
                 foot=foot,
             ),
         )
         for name, found in groups.items()
     )
-    return f"By {key} and {other}", _note(style, role), charts
+    table = tables.crossed(groups, (value, role), (key, other))
+    return f"By {key} and {other}", _note(style, role), charts, table
 
 
 def _mark(inputs: MetricInputs, value: str, role: Role) -> float | None:
@@ -250,17 +257,15 @@ def _pair_form(inputs: MetricInputs, values: list[str], one: str, other: str) ->
     return Form((Select("one", "Compare", choices, one), Select("other", "with", choices, other)), inputs.view.kept)
 
 
-def _compared(known: dict[str, Decoding], one: str, other: str) -> tuple[str, Table | None]:
-    if one == other:
-        return "", None
+def _compared(known: dict[str, Decoding], one: str, other: str) -> tuple[DifferencesView | None, str]:
+    if one == other or _searched(known):
+        return None, ""
     try:
-        found = compare(known[one], known[other])
+        return differences_view(known[one], known[other], (one, other), APART, f" between {one} and {other}"), ""
     except Invalid as error:
-        return str(error), None
-    changed = int(found.changed.sum())
-    lead = (
-        f"{changed} of {len(found.values)} values differ significantly between {one} and {other}."
-        if changed
-        else f"No significant difference between {one} and {other}."
-    )
-    return lead, tables.differences(found, compared(found, MOST_TABLE_ROWS), (one, other))
+        return None, str(error)
+
+
+def _searched(known: dict[str, Decoding]) -> bool:
+    """Texts that nobody listed are not compared: what is found in one segment may have no row in another."""
+    return any(decoding.tested_besides for decoding in known.values())

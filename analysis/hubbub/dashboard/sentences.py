@@ -9,7 +9,7 @@ import numpy as np
 
 from hubbub.analysis.comparison import compare
 from hubbub.analysis.render.digits import Digits
-from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, OTHER, Decoding
+from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, OTHER, Decoding, Role
 from hubbub.dashboard.row_choice import card_rows, leading_answer
 from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.kinds import Choice, Set
@@ -53,6 +53,8 @@ class Change:
     moved: str = ""
     """The same for a sentence of its own: `Up 0.20 s to 1.94 s`."""
     interval: str = ""
+    row: tuple[str, Role] | None = None
+    """Which row of the decoding it is that changed most surely."""
 
 
 def row_digits(decoding: Decoding, i: int) -> Digits:
@@ -123,6 +125,8 @@ def _of_shares(decoding: Decoding, digits: Digits | None) -> Headline:
     how_many = f"{len(found):,} of {several(len(answers), what)} detected"
     if decoding.tested_besides and not unseen:  # searched for, without a list
         how_many = f"{several(len(found), 'text')} found"
+        if np.isfinite(decoding.noise_floor):
+            rest = f" Texts below {limit_in_words(decoding)} stay hidden."
     sentence = (
         f"{value} leads with {share} of {'those who answered' if decoding.of == 'answered' else 'installs'} "
         f"({interval}). {how_many}.{rest}"
@@ -187,7 +191,8 @@ def change(before: Decoding | None, after: Decoding | None, since: str, metrics:
     words = f"{way.capitalize()} {by} {since}" if alone else f"{value}: {way} {by} {since}"
     to = row_digits(after, row).value(after.estimate[row])
     interval = digits.signed(float(found.low[surest]), float(found.high[surest]))
-    return Change(words, sign, value, f"{way.capitalize()} {by} to {to}", interval)
+    key = found.values[surest], found.roles[surest]
+    return Change(words, sign, value, f"{way.capitalize()} {by} to {to}", interval, key)
 
 
 def _tested(decoding: Decoding) -> set[tuple[str, str]]:
@@ -209,7 +214,9 @@ def value_label(decoding: Decoding, i: int) -> str:
         return value if name == value else _QUANTILES.get(name, f"{100 * float(name):g} % under")
     if decoding.natural_order and (match := _BUCKET.fullmatch(value)):
         return f"{match[1]} to {match[2]}{f' {decoding.unit}' if decoding.unit else ''}"
-    return f"“{value}”" if value in ("", "absent", "other") else value
+    if decoding.kind == "cross":
+        return " · ".join("no answer" if part == "absent" else part for part in value.split(" · "))
+    return value or "“”"
 
 
 def several(count: int, what: str) -> str:

@@ -8,18 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hubbub.analysis.comparison import compare
 from hubbub.analysis.render.glyphs import Axis, Look, Moment, Svg, line, time_axis
-from hubbub.analysis.render.text import compared
 from hubbub.analysis.result import NUMBER, Decoding, Role
 from hubbub.analysis.trends import releases
 from hubbub.dashboard import tables
-from hubbub.dashboard.chart_rows import digits_of
+from hubbub.dashboard.chart_rows import digits_of, is_below, limit_of, under
 from hubbub.dashboard.decode_jobs import Decoded
+from hubbub.dashboard.differences_view import OVER_TIME, DifferencesView, differences_view
 from hubbub.dashboard.metric_inputs import MetricInputs
 from hubbub.dashboard.periods import UNITS, named, short
 from hubbub.dashboard.query import Select
-from hubbub.dashboard.row_choice import MOST_TABLE_ROWS, followed_value, table_rows
+from hubbub.dashboard.row_choice import followed_value, table_rows
 from hubbub.dashboard.sentences import value_label
 from hubbub.dashboard.tables import Table
 from hubbub.protocol.invalid import Invalid
@@ -56,10 +55,7 @@ class ComparisonView:
     note: str = ""
     busy: bool = False
     problem: str = ""
-    lead: str = ""
-    table: Table | None = None
-    cells: Table | None = None
-    """Of a range: its quantiles say more than its cells."""
+    found: DifferencesView | None = None
 
 
 def marks_of(tallies: Sequence[Tally], periods: Sequence[str]) -> dict[int, str]:
@@ -77,11 +73,14 @@ def moments_of(decodings: Sequence[Decoding], value: str, role: Role, every: str
     """The points of one value, a share kept between 0 and 100 %."""
     found = []
     for decoding in decodings:
-        i = decoding.index(value, role)
-        numbers = [float(column[i]) for column in (decoding.estimate, decoding.low, decoding.high)]
+        i, when = decoding.index(value, role), short(decoding.epochs[0], every)
+        if is_below(decoding, i):
+            found.append(Moment(when, 0.0, 0.0, limit_of(decoding), hidden=True))
+            continue
+        estimate, low, high = (float(column[i]) for column in (decoding.estimate, decoding.low, decoding.high))
         if role != NUMBER:
-            numbers = [min(max(x, 0.0), 1.0) for x in numbers]
-        found.append(Moment(short(decoding.epochs[0], every), *numbers))
+            estimate, low, high = (min(max(x, 0.0), 1.0) for x in (estimate, low, high))
+        found.append(Moment(when, estimate, low, high))
     return found
 
 
@@ -113,18 +112,19 @@ def line_of(
     digits = digits_of(decodings, [[decoding.index(value, role)] for decoding in decodings])
     moments = moments_of(decodings, value, role, inputs.every)
     axis = axis or time_axis([(m.low, m.high) for m in moments], is_share=role != NUMBER)
-    last = decodings[-1]
+    last, row = decodings[-1], decodings[-1].index(value, role)
+    newest = under(limit_of(last), digits) if is_below(last, row) else digits.value(float(last.estimate[row]))
     small = height < 200
     return line(
         moments,
         Look(
             words=words,
-            show=digits.value,
+            show=digits.exact(axis.ticks()).value,
             axis=axis,
             height=height,
             marks=marks_of(inputs.snapshot.tallies.get(inputs.name, ()), [d.epochs[0] for d in decodings]),
             context=context,
-            label="" if small else digits.value(float(last.estimate[last.index(value, role)])),
+            label="" if small else newest,
             most_dates=3 if small else 5,
         ),
     )
@@ -194,23 +194,12 @@ def comparison_view(inputs: MetricInputs) -> ComparisonView:
         return ComparisonView(unit=unit, form=form, note="Decoding both …", busy=True)
     if inputs.before.decoding is None or inputs.after.decoding is None:
         return ComparisonView(unit=unit, form=form, problem=inputs.before.problem or inputs.after.problem)
+    one, other = (short(period, inputs.every) for period in inputs.pair)
     try:
-        found = compare(inputs.before.decoding, inputs.after.decoding)
+        found = differences_view(inputs.before.decoding, inputs.after.decoding, (one, other), OVER_TIME)
     except Invalid as error:
         return ComparisonView(unit=unit, form=form, problem=str(error))
-    changed = int(found.changed.sum())
-    lead = f"{changed} of {len(found.values)} values changed significantly." if changed else "No significant change."
-    numbers = [i for i, role in enumerate(found.roles) if role == NUMBER]
-    shares = [i for i in compared(found, MOST_TABLE_ROWS) if found.roles[i] != NUMBER]
-    one, other = (short(period, inputs.every) for period in inputs.pair)
-    parts = [tables.differences(found, part, (one, other)) for part in (numbers, shares) if part]
-    return ComparisonView(
-        unit=unit,
-        form=form,
-        lead=lead,
-        table=parts[0] if parts else None,
-        cells=parts[1] if len(parts) == 2 else None,
-    )
+    return ComparisonView(unit=unit, form=form, found=found)
 
 
 def _pair_form(inputs: MetricInputs, before: str, after: str) -> Form:

@@ -13,11 +13,12 @@ import numpy as np
 from hubbub.analysis.comparison import Comparison
 from hubbub.analysis.render.digits import Digits
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Role
-from hubbub.dashboard.chart_rows import digits_of, is_below, under
+from hubbub.dashboard.chart_rows import digits_of, is_below, limit_of, under
 from hubbub.dashboard.health import WHY_REFUSED, Health
 from hubbub.dashboard.periods import UNITS, short
 from hubbub.dashboard.row_choice import table_rows
 from hubbub.dashboard.sentences import limit_in_words, row_digits, value_label
+from hubbub.dashboard.steps import Step, steps
 
 NUMBERS = "n"
 QUIET = "quiet w"
@@ -39,6 +40,8 @@ class Row:
     cells: tuple[str, ...]
     set_apart: bool = False
     under: bool = False
+    again: bool = False
+    """Its name is that of the row above, and is not shown once more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,16 @@ def _cells(decoding: Decoding, i: int, digits: Digits, *, is_share: bool) -> lis
     return [digits.value(decoding.estimate[i]), interval, *installs, "detected" if tested else ""]
 
 
-def differences(comparison: Comparison, rows: Sequence[int], sides: tuple[str, str]) -> Table:
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """The words for what two sides differ by: as a noun, as a verb, and for a row that does not."""
+
+    noun: str
+    verb: str
+    unchanged: str
+
+
+def differences(comparison: Comparison, rows: Sequence[int], sides: tuple[str, str], verdicts: Verdicts) -> Table:
     """Before, after, and how far apart; of each the digits that its interval can tell."""
     names = ("Value", *sides, "Difference", f"{100 * comparison.after.confidence:g} % interval", "")
     styles = ("", "n w", "n w", NUMBERS, NUMBERS, QUIET)
@@ -98,11 +110,11 @@ def differences(comparison: Comparison, rows: Sequence[int], sides: tuple[str, s
         unit = comparison.after.unit if is_number else ""
         digits = Digits.of([(float(comparison.low[i]), float(comparison.high[i]))], unit=unit, is_share=not is_number)
         cells = (
-            digits.value(comparison.estimate_before[i]),
-            digits.value(comparison.estimate_after[i]),
+            _side(comparison.before, comparison, i, digits),
+            _side(comparison.after, comparison, i, digits),
             digits.signed(comparison.difference[i], comparison.difference[i]),
             digits.signed(comparison.low[i], comparison.high[i]),
-            "changed" if comparison.changed[i] else "no significant change",
+            f"significant {verdicts.noun}" if comparison.changed[i] else verdicts.unchanged,
         )
         row = comparison.after.index(comparison.values[i], comparison.roles[i])
         found.append(_row(comparison.after, row, cells, not comparison.changed[i]))
@@ -113,6 +125,11 @@ def differences(comparison: Comparison, rows: Sequence[int], sides: tuple[str, s
     )
 
 
+def _side(decoding: Decoding, comparison: Comparison, i: int, digits: Digits) -> str:
+    row = decoding.index(comparison.values[i], comparison.roles[i])
+    return under(limit_of(decoding), digits) if is_below(decoding, row) else digits.value(decoding.estimate[row])
+
+
 def by_period(decodings: Sequence[Decoding], value: str, role: Role, every: str) -> Table:
     """One value in each of these periods, the newest first."""
     rows_of = [decoding.index(value, role) for decoding in decodings]
@@ -120,11 +137,8 @@ def by_period(decodings: Sequence[Decoding], value: str, role: Role, every: str)
     rows = [
         Row(
             name=short(decoding.epochs[0], every),
-            cells=(
-                digits.value(decoding.estimate[i]),
-                digits.interval(decoding.low[i], decoding.high[i]),
-                f"{decoding.num_reports:,}",
-            ),
+            cells=(*_two_cells(decoding, i, digits), f"{decoding.num_reports:,}"),
+            under=is_below(decoding, i),
         )
         for decoding, i in reversed(list(zip(decodings, rows_of, strict=True)))
     ]
@@ -134,13 +148,20 @@ def by_period(decodings: Sequence[Decoding], value: str, role: Role, every: str)
     return Table(caption=f"{label}, {unit.lower()} by {unit.lower()}", columns=columns, rows=tuple(rows))
 
 
+def _two_cells(decoding: Decoding, i: int, digits: Digits) -> tuple[str, str]:
+    """Estimate and interval; below the detection limit only how much noise would hide."""
+    if is_below(decoding, i):
+        return under(limit_of(decoding), digits), ""
+    return digits.value(decoding.estimate[i]), digits.interval(decoding.low[i], decoding.high[i])
+
+
 def by_segment(decodings: Mapping[str, Decoding], key: str) -> Table:
-    """A row for each value, a column for each segment."""
+    """A row for each value, a column for each segment. Of a range the quantiles: its cells are in the downloads."""
     shown = dict.fromkeys(
         (decoding.values[i], decoding.roles[i])
         for decoding in decodings.values()
         for i in table_rows(decoding)
-        if decoding.values[i] != "sum"
+        if decoding.values[i] != "sum" and not (decoding.distribution is not None and decoding.roles[i] == ANSWER)
     )
     first = next(iter(decodings.values()))
     rows = []
@@ -155,6 +176,41 @@ def by_segment(decodings: Mapping[str, Decoding], key: str) -> Table:
     rows.append(Row(name="reports", cells=tuple(f"{d.num_reports:,}" for d in decodings.values()), set_apart=True))
     columns = (Column("Value"), *(Column(value, NUMBERS) for value in decodings))
     return Table(caption=f"{first.metric} by {key}", columns=columns, rows=tuple(rows), css="by-segment")
+
+
+def crossed(groups: Mapping[str, Mapping[str, Decoding]], row: tuple[str, Role], keys: tuple[str, str]) -> Table:
+    """A row for each pair of two keys: of releases with what differs from the one before, corrected for all rows."""
+    all_of = [decoding for found in groups.values() for decoding in found.values()]
+    digits = digits_of(all_of, [[decoding.index(*row)] for decoding in all_of])
+    tests = sum(max(len(found) - 1, 0) for found in groups.values())
+    with_steps = keys[1] == "release"
+    rows = []
+    for name, found in groups.items():
+        beside = steps(found, row, tests) if with_steps else {}
+        for place, (second, decoding) in enumerate(found.items()):
+            i = decoding.index(*row)
+            cells = (second, *_two_cells(decoding, i, digits), f"{decoding.num_reports:,}", _step(beside.get(second)))
+            rows.append(Row(name=name, cells=cells, again=place > 0, under=is_below(decoding, i)))
+    first = all_of[0]
+    names = (
+        keys[1].capitalize(),
+        value_label(first, first.index(*row)).capitalize(),
+        f"{100 * first.confidence:g} % interval",
+        "Reports",
+    )
+    columns = [Column(name, NUMBERS if place else "") for place, name in enumerate(names)]
+    last = Column("Compared with the release before" if with_steps else "", QUIET)
+    return Table(
+        caption=f"{first.metric} by {keys[0]} and {keys[1]}",
+        columns=(Column(keys[0].capitalize()), *columns, last),
+        rows=tuple(rows),
+    )
+
+
+def _step(step: Step | None) -> str:
+    if step is None:
+        return ""
+    return f"{step.way} than {step.older}" if step.way else f"no significant difference from {step.older}"
 
 
 def _figure_of(decoding: Decoding, i: int | None, digits: Digits) -> str:

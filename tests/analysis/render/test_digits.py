@@ -32,7 +32,8 @@ def test_a_share_an_interval_and_its_spread_are_written_as_in_the_rules() -> Non
     assert plain(share.value(0.6234)) == "62.3 %"
     assert plain(share.interval(0.614, 0.632)) == "61.4 to 63.2 %"
     assert share.spread(0.623, 0.614, 0.632) == "± 0.9"
-    assert share.spread(0.623, 0.610, 0.632) == "61.0 to 63.2"
+    assert share.spread(0.623, 0.610, 0.632) == "(61.0 to 63.2)"
+    assert share.spread(0.0497, 0.0442, 0.0551) == "± 0.5", "0.55 below and 0.54 above are the same to that digit"
     assert plain(Digits.of([(0.69, 0.73)], is_share=True).interval(0.69, 0.73)) == "69 to 73 %"
     assert plain(Digits.of([(1.85, 2.03)], unit="s").value(1.9412)) == "1.94 s"
     assert Digits.of([(1000.0, 1680.0)]).figure(1234.0) == "1,200"
@@ -60,7 +61,14 @@ def test_the_interval_of_a_difference_has_signs_and_its_unit_once() -> None:
     assert plain(Digits(1, is_share=True).signed(-0.012, 0.004)) == "−1.2 to +0.4 points"
     assert plain(Digits(2, unit="s").signed(0.07, 0.33)) == "+0.07 to +0.33 s"
     assert plain(Digits(2, unit="s").signed(0.2, 0.2)) == "+0.20 s"
+    assert plain(Digits(1, is_share=True).signed(-0.029, -0.0001)) == "−2.9 to 0.0 points", "zero has no sign"
     assert Digits(2).signed(nan, 1.0) == "unknown"
+
+
+def test_round_numbers_of_an_axis_have_as_few_decimals_as_write_them() -> None:
+    assert [Digits(2, unit="s").exact([1.5, 2.0]).figure(x) for x in (1.5, 2.0)] == ["1.5", "2.0"]
+    assert plain(Digits(1, is_share=True).exact([0.3, 0.6]).value(0.3)) == "30 %"
+    assert Digits(2).exact([0.0, 20_000.0]).figure(20_000) == "20,000"
 
 
 def test_a_number_that_is_rounded_to_nothing_is_not_negative() -> None:

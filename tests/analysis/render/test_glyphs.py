@@ -22,6 +22,7 @@ from hubbub.analysis.render.glyphs import (
     guess_bar,
     line,
     number_axis,
+    parts_bar,
     plain_bar,
     rail,
     round_above,
@@ -73,7 +74,8 @@ def test_the_scale_of_shares_begins_at_zero_and_ends_at_a_round_number_above_the
 def test_a_line_has_a_quarter_of_its_band_on_each_side() -> None:
     assert time_axis([(1.0, 2.0), (1.5, 3.0)]) == Axis(0.5, 3.5)
     assert time_axis([(0.0, 0.4), (nan, nan)], is_share=True) == Axis(0, 0.5)
-    assert number_axis([(1.0, 2.0)]) == Axis(0.875, 2.125)
+    ends = number_axis([(1.0, 2.0)])  # an eighth more on each side, to the next round number
+    assert (ends.low, ends.high) == (pytest.approx(0.8), pytest.approx(2.2))
     flat = number_axis([(4.0, 4.0)])
     assert flat.low < 4 < flat.high
 
@@ -85,6 +87,7 @@ def test_an_axis_has_at_most_four_round_words(ends: tuple[float, float]) -> None
     ticks = Axis(*ends).ticks()
     assert 1 <= len(ticks) <= 4
     assert all(ends[0] - 1e-9 <= tick <= ends[1] + 1e-9 for tick in ticks)
+    assert ends[0] != 0 or ticks[0] == 0, "a scale from zero says so"
 
 
 def test_below_the_detection_limit_there_is_an_empty_box_that_can_be_seen_and_no_estimate() -> None:
@@ -98,6 +101,14 @@ def test_guesses_go_from_a_coin_toss_to_certainty() -> None:
     widths = [per_cent(parsed(guess_bar(right))[2], "width") for right in (50, 73, 100)]
     assert widths == [0, 46, 100]
     assert parsed(guess_bar(100, protected=False))[1].attrib["class"] == "none"
+
+
+def test_the_parts_of_a_whole_lie_side_by_side_and_fill_it() -> None:
+    (_, first, second) = parsed(parts_bar([("fill", 0.3), ("limit", 0.0), ("none", 0.1)]))
+    assert (first.attrib["class"], second.attrib["class"]) == ("fill", "none")
+    assert (per_cent(first, "x"), per_cent(second, "x")) == (0, 75)
+    assert per_cent(first, "width") == pytest.approx(75 - 0.4)
+    assert per_cent(second, "x") + per_cent(second, "width") <= 100
 
 
 def look(**options: object) -> Look:
@@ -114,6 +125,21 @@ def test_a_line_has_its_band_its_releases_and_all_installs_behind_it() -> None:
     words = [element.text for element in parsed(drawn) if element.text]
     assert {"3.0", "3.1", "1 Nov", "8 Nov", "1.8 s"} <= set(words)
     assert 'aria-label="how it went, week by week"' in drawn.__html__()
+
+
+def test_no_line_goes_where_nothing_was_detected() -> None:
+    """Two stretches of a line, and no point at its end; the band goes on."""
+    some = [Moment(str(i), 1.0, 0.0, 2.0, hidden=i in (2, 3, 7)) for i in range(8)]
+    drawn = parsed(line(some, look()))
+    lines = [element.attrib["points"].split() for element in drawn if element.attrib.get("class") == "line"]
+    assert [len(points) for points in lines] == [2, 3]
+    (band,) = [element.attrib["points"].split() for element in drawn if element.attrib.get("class") == "band"]
+    assert len(band) == 16
+    assert not [element for element in drawn if element.tag == "circle"]
+    assert "<circle" not in spark(some, "eight weeks, the last one hidden").__html__()
+    alone = parsed(line([some[0], some[2]], look()))
+    (point,) = [element.attrib["points"].split() for element in alone if element.attrib.get("class") == "line one"]
+    assert point[0] == point[1], "a stretch of one moment is a dot"
 
 
 def test_names_of_releases_do_not_lie_on_each_other() -> None:

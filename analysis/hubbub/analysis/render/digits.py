@@ -60,7 +60,7 @@ class Digits:
         """The interval of a difference: `−1.2 to +0.4 points`."""
         if not (isfinite(low) and isfinite(high)):
             return "unknown"
-        ends = [f"{'−' if x < 0 else '+'}{self._written(abs(100 * x if self.is_share else x))}" for x in (low, high)]
+        ends = [self._with_sign(100 * x if self.is_share else x) for x in (low, high)]
         words = ends[0] if low == high else " to ".join(ends)
         return f"{words}{SPACE}points" if self.is_share else self.with_unit(words)
 
@@ -69,11 +69,29 @@ class Digits:
         return self.with_unit(f"{self.figure(low)} to {self.figure(high)}")
 
     def spread(self, estimate: float, low: float, high: float) -> str:
-        """For narrow rows: `± 0.9` if it is symmetric to that digit, else the interval without its unit."""
+        """For narrow rows: `± 0.9` if it is symmetric to that digit, else `(61.4 to 63.2)`."""
         scale = 100 if self.is_share else 1
-        ends = [min(max(x, 0.0), 1.0) if self.is_share else x for x in (estimate, low, high)]
-        down, up = (self._written(scale * side) for side in (ends[0] - ends[1], ends[2] - ends[0]))
-        return f"± {up}" if down == up else f"{self.figure(low)} to {self.figure(high)}"
+        ends = [scale * min(max(x, 0.0), 1.0) if self.is_share else x for x in (estimate, low, high)]
+        down, up = ends[0] - ends[1], ends[2] - ends[0]
+        if self._written(down) == self._written(up) or abs(up - down) < self._last_place / 2:
+            return f"± {self._written((down + up) / 2)}"
+        return f"({self.figure(low)} to {self.figure(high)})"
+
+    def exact(self, numbers: Iterable[float]) -> Digits:
+        """For round numbers, as those of an axis: as few decimals as write each of them as it is."""
+        written = [100 * x if self.is_share else x for x in numbers]
+        most = max((abs(x) for x in written), default=0.0)
+        places = (d for d in range(MOST_DECIMALS) if all(abs(x - round(x, d)) <= 1e-6 * most for x in written))
+        return Digits(next(places, MOST_DECIMALS), self.unit, self.is_share)
+
+    @property
+    def _last_place(self) -> float:
+        return 0.0 if self.decimals is None else 10.0**-self.decimals
+
+    def _with_sign(self, x: float) -> str:
+        """Zero has none."""
+        text = self._written(abs(x))
+        return text if not text.strip("0.,") else f"{'−' if x < 0 else '+'}{text}"
 
     def with_unit(self, words: str) -> str:
         unit = "%" if self.is_share else self.unit

@@ -7,9 +7,10 @@ No bar, whisker or band leaves its scale, so none is ever negative. Every word i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 from math import floor, isfinite, log10
 
 _ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
@@ -48,7 +49,7 @@ class Axis:
             return [self.low]
         size = 10.0 ** floor(log10(span / most))
         for step in (factor * power for power in (size, 10 * size) for factor in _STEPS):
-            first = -floor(-self.low / step - 1e-9)
+            first = -floor(1e-9 - self.low / step)
             found = [step * i for i in range(first, first + most + 1) if step * i <= self.high * (1 + 1e-9)]
             if len(found) <= most:
                 return found
@@ -70,9 +71,12 @@ def share_axis(highs: Iterable[float], *, whole: bool = False) -> Axis:
 
 
 def number_axis(intervals: Iterable[tuple[float, float]]) -> Axis:
-    """For numbers on a rail: around all intervals, with an eighth of their span on each side."""
+    """For numbers on a rail: around all intervals, with an eighth of their span on each side, to the next round end."""
     low, high = _ends(intervals)
-    return Axis(low - (high - low) / 8, high + (high - low) / 8)
+    room = (high - low) / 8
+    size = 10.0 ** floor(log10(room))
+    step = next(factor * size for factor in _STEPS if factor * size >= room)
+    return Axis(step * floor((low - room) / step + 1e-9), step * -floor(1e-9 - (high + room) / step))
 
 
 def time_axis(intervals: Iterable[tuple[float, float]], *, is_share: bool = False) -> Axis:
@@ -131,6 +135,19 @@ def guess_bar(right: int, *, protected: bool = True) -> Svg:
     return _row(14, rail + shape + stroke("whisker", "0", "0", "0", "14"))
 
 
+def parts_bar(parts: Iterable[tuple[str, float]], height: int = 18) -> Svg:
+    """The whole, cut into its parts: the class of each and its share, side by side with a gap between them."""
+    shapes, at = [], 0.0
+    known = [(css, share) for css, share in parts if share > 0]
+    scale = 100 / max(sum(share for _, share in known), 1e-9)
+    for css, share in known:
+        width = share * scale
+        place = f'x="{at:.2f}%" width="{max(width - 0.4, 0.2):.2f}%"'
+        shapes.append(f'<rect class="{css}" {place} y="1" height="{height - 2}" rx="2"/>')
+        at += width
+    return _row(height, "".join(shapes))
+
+
 def ends_of(axis: Axis, show: Callable[[float], str], *, start: str, end: str, mark: tuple[float, str] | None) -> Svg:
     """The words below rows: both ends of their scale, and the mark on it. `start` and `end` are where rows begin and
     end, in per cent of the whole width."""
@@ -158,6 +175,8 @@ class Moment:
     estimate: float
     low: float
     high: float
+    hidden: bool = False
+    """Below the detection limit: no line goes there, and its band is all that noise would hide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +202,8 @@ class Look:
 
 def line(moments: Sequence[Moment], look: Look) -> Svg:
     """A line in its band, grid lines with their words above them, releases as dotted lines named above the plot."""
-    left, wide = (6.0, 90.0) if look.height > 200 else (9.0, 87.0)
+    left = min(4 + 1.3 * max(len(look.show(tick)) for tick in look.axis.ticks()), 16.0)  # words never lie on the data
+    wide = 97 - left if look.height < 200 else 96 - left
     top, bottom = 22, look.height - 24
     places = list(look.places) or [i / max(len(moments) - 1, 1) for i in range(len(moments))]
 
@@ -201,7 +221,8 @@ def line(moments: Sequence[Moment], look: Look) -> Svg:
     )
     if moments:
         x, y = across(places[-1]), down(moments[-1].estimate)
-        parts.append(f'<circle class="fill" cx="{x:.2f}%" cy="{y:.1f}" r="4"/>')
+        if not moments[-1].hidden:
+            parts.append(f'<circle class="fill" cx="{x:.2f}%" cy="{y:.1f}" r="4"/>')
         if look.label:
             parts.append(words_at(look.label, "100%", f"{max(down(moments[-1].high) - 8, 34):.1f}", "strong right"))
     label = f'role="img" aria-label="{escape(printable(look.words))}"'
@@ -214,10 +235,10 @@ def spark(moments: Sequence[Moment], words: str) -> Svg:
     places = [i / max(len(moments) - 1, 1) for i in range(len(moments))]
     curves = _curves(moments, places, Look(words=words, show=str, axis=axis), 100)
     y = 34 - 34 * axis.at(moments[-1].estimate) / 100 if moments else 17
+    end = f'<circle class="fill" cx="97%" cy="{y:.1f}" r="3"/>' if moments and not moments[-1].hidden else ""
     return Svg(
         f'<svg class="plot" height="34" role="img" aria-label="{escape(printable(words))}"><svg width="97%" '
-        f'height="34" viewBox="0 0 1000 100" preserveAspectRatio="none">{curves}</svg>'
-        f'<circle class="fill" cx="97%" cy="{y:.1f}" r="3"/></svg>'
+        f'height="34" viewBox="0 0 1000 100" preserveAspectRatio="none">{curves}</svg>{end}</svg>'
     )
 
 
@@ -239,7 +260,19 @@ def _curves(moments: Sequence[Moment], places: Sequence[float], look: Look, size
         lower = points((moment.low for moment in reversed(moments)), backwards)
         band = f'<polygon class="band" points="{upper} {lower}"/>'
     context = f'<polyline class="ctx" points="{points(look.context, places)}"/>' if look.context else ""
-    return f'{band}{context}<polyline class="line" points="{line}"/>'
+    return f"{band}{context}{''.join(_lines(moments, places, points))}"
+
+
+def _lines(
+    moments: Sequence[Moment], places: Sequence[float], points: Callable[[Iterable[float], Iterable[float]], str]
+) -> Iterator[str]:
+    """A line for each run of moments that are not hidden; one that stands by itself is a stroke as long as wide."""
+    for hidden, run in groupby(zip(moments, places, strict=True), key=lambda pair: pair[0].hidden):
+        if not hidden:
+            shown = list(run)
+            ends = shown * 2 if len(shown) == 1 else shown
+            css = "line one" if len(shown) == 1 else "line"
+            yield f'<polyline class="{css}" points="{points([m.estimate for m, _ in ends], [at for _, at in ends])}"/>'
 
 
 def _grid(look: Look, down: Callable[[float], float]) -> str:
