@@ -34,7 +34,7 @@ LEAKS = {
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     (tmp_path / "tests").mkdir()
-    for name in ("conftest.py", "forked.py", "leftovers.py", "minutes.py"):
+    for name in ("conftest.py", "divided_imports.py", "forked.py", "leftovers.py", "minutes.py"):
         shutil.copy(TESTS / name, tmp_path / "tests")
     patience = (tmp_path / "tests" / "leftovers.py").read_text().replace("PATIENCE = 20.0", "PATIENCE = 0.5")
     (tmp_path / "tests" / "leftovers.py").write_text(patience)

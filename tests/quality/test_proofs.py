@@ -50,7 +50,7 @@ class Checkout:
         self.root = root
         (root / "tests").mkdir()
         (root / "pyproject.toml").write_text(PYPROJECT)
-        for name in ("conftest.py", "forked.py", "leftovers.py", "minutes.py"):
+        for name in ("conftest.py", "divided_imports.py", "forked.py", "leftovers.py", "minutes.py"):
             shutil.copy(TESTS / name, root / "tests")
         (root / "tests" / "test_it.py").write_text(CHECKS)
 
