@@ -143,7 +143,7 @@ async def gather(
     lines = dict(list(apart.items())[:MOST_LINES]) if definition.shape.one_figure and recent else {}
     of_line = {value: want.by_epoch(recent[-MOST_SPARK:], only) for value, only in lines.items()}
     of_previous = want.by_segment(earlier, apart) if earlier and definition.kind != "string" else {}
-    pairs = crossed(snapshot, name, view, chosen) if definition.kind in SINGLE else []
+    pairs = crossed(snapshot, name, view, chosen) if definition.shape.one_figure else []
     of_cross = {segments: want.of(chosen, segments) for segments in pairs}
     if epochs:
         in_order = [*(of_epoch[epoch] for epoch in pair or ()), *(of_epoch[epoch] for epoch in reversed(recent))]

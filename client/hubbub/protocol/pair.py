@@ -257,7 +257,9 @@ def count_pairs(pair: Pair, batches: Iterable[Batch]) -> PairTally:
         for (metric_hash, epoch), block in found.items():
             other = found.get((hashes[1], epoch))
             if metric_hash == hashes[0] and other is not None:
-                epochs.setdefault(epoch, _Adding(pair.shape)).add(*block, *other)
+                if epoch not in epochs:
+                    epochs[epoch] = _Adding(pair.shape)
+                epochs[epoch].add(*block, *other)
     return PairTally(pair, {epoch: adding.counts() for epoch, adding in epochs.items() if any(adding.num_batches)})
 
 
