@@ -87,6 +87,9 @@ class _Wanted:
         whom = only or self.view.only
         return decode_job(self.snapshot, self.name, epochs, self.view.options, self.candidates, whom, asked)
 
+    def by_segment(self, epochs: tuple[str, ...], apart: Mapping[str, Segment]) -> dict[str, DecodeJob]:
+        return {value: self.of(epochs, only) for value, only in list(apart.items())[:MOST_LINES]}
+
     def by_epoch(self, epochs: Sequence[str], only: Segment) -> dict[str, DecodeJob]:
         """One for each of these in which such installs reported."""
         return {epoch: self.of((epoch,), only) for epoch in epochs if self.snapshot.select(self.name, (epoch,), only)}
@@ -129,8 +132,7 @@ async def gather(
     epochs = snapshot.epochs(name)
     chosen = chosen_periods(view.epoch, epochs, definition.every)
     earlier = periods_before(chosen, epochs)
-    # Of texts that nobody listed no page shows each period: a search of each would take a second, and find other rows.
-    each = epochs if len(epochs) > 1 and not definition.shape.discovers else []
+    each = epochs if len(epochs) > 1 and not definition.shape.discovers else []  # a search of each would take seconds
     pair = (view.before or each[-2], view.after or each[-1]) if each else None
     recent = each[-MOST_EPOCHS:]
     want = _Wanted(snapshot, name, view, candidates)
@@ -140,10 +142,9 @@ async def gather(
     of_segment = {value: want.of(chosen, only, view.epoch) for value, only in apart.items()}
     lines = dict(list(apart.items())[:MOST_LINES]) if definition.shape.one_figure and recent else {}
     of_line = {value: want.by_epoch(recent[-MOST_SPARK:], only) for value, only in lines.items()}
-    asked_before = apart if earlier and definition.kind != "string" else {}
-    of_previous = {value: want.of(earlier, only) for value, only in list(asked_before.items())[:MOST_LINES]}
-    of_cross = {pair: want.of(chosen, pair) for pair in crossed(snapshot, name, view, chosen)}
-    of_cross = of_cross if definition.shape.one_figure else {}
+    of_previous = want.by_segment(earlier, apart) if earlier and definition.kind != "string" else {}
+    pairs = crossed(snapshot, name, view, chosen) if definition.shape.one_figure else []
+    of_cross = {segments: want.of(chosen, segments) for segments in pairs}
     if epochs:
         in_order = [*(of_epoch[epoch] for epoch in pair or ()), *(of_epoch[epoch] for epoch in reversed(recent))]
         side = [*of_segment.values(), *of_previous.values(), *of_cross.values()]
