@@ -14,6 +14,7 @@ from argparse import ArgumentParser
 import pytest
 import yaml
 
+from hubbub.collector.postgres.session import VERSION
 from hubbub.collector.settings import DEFAULTS, unknown_variables
 from hubbub.collector.store_commands import add_store
 from tests.collector import kit
@@ -110,7 +111,7 @@ def test_what_the_examples_do_works_on_a_real_server(postgres, tmp_path):
         "HUBBUB_METRICS": str(tmp_path / "metrics.toml"), "HUBBUB_DATA": str(tmp_path / "data"), "HUBBUB_PORT": "0",
     }  # fmt: skip
     said = run_command("collect", "--check", env={**os.environ, **inside})
-    assert (said.returncode, "schema version 2" in said.stdout) == (0, True), said.stderr
+    assert (said.returncode, f"schema version {VERSION}" in said.stdout) == (0, True), said.stderr
 
 
 @pytest.mark.skipif(shutil.which("caddy") is None, reason="needs caddy, a package of Debian's")

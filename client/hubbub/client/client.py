@@ -168,7 +168,7 @@ class Client:
                     control.say_yes(self._state, self.registry, self._clock())
                 else:
                     control.say_no(self._state)
-            except (Busy, Unusable) as error:
+            except (Busy, Unusable, OSError) as error:  # without a file to spare, not even an import works
                 return self._give_up(f"the answer could not be kept: {error}")
         self._decide()
         self._begin()

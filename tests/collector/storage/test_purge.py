@@ -98,6 +98,19 @@ def test_a_shortened_retention_acts_at_the_next_start_and_is_told(tmp_path):
         assert store.seal() == []
 
 
+def test_a_metric_that_is_asked_no_more_goes_when_its_own_retention_is_over(tmp_path):
+    place = Place(tmp_path, SHORT)
+    with place.open() as (_, take, registry):
+        take(daily(registry, NOW))
+    head, _, rest = SHORT.partition("[metrics.dark_theme]")
+    place.toml = head + rest[rest.index("[metrics.") :]
+    for days, left in ((9, 1), (11, 0)):
+        place.now = NOW + days * DAY
+        with place.open() as (store, _, registry):
+            assert "dark_theme" not in registry.metrics
+            assert reports(store) == left
+
+
 def test_the_command_shows_and_restores(tmp_path):
     place = purged(tmp_path)
 
