@@ -65,9 +65,10 @@ def _estimate(plan: Plan, metric: Metric, share: float, rng: np.random.Generator
             hashes, positions = (shape.num_hashes, shape.num_bits) if shape.num_bits > 1 else (1, 2)
             background = hashes / positions
             per_cohort = assign_cohorts([held, reports - held], shape.num_cohorts, rng)
-            set_bits = per_cohort[:, 0] + np.round(per_cohort[:, 1] * background).astype(np.int64)
             rows = np.zeros((shape.num_cohorts, shape.num_bits), dtype=np.int64)
-            rows[:, :hashes] = set_bits[:, np.newaxis]
+            # Of all others, those fall on each of its bits whose texts happen to.
+            others = rng.binomial(per_cohort[:, 1:], background, (shape.num_cohorts, hashes))
+            rows[:, :hashes] = per_cohort[:, :1] + others
             counts = _counts(metric, per_cohort.sum(axis=1), rows, rng)
             ones = sum(row[:hashes].sum() for row in counts)
             return float((solved(ones, reports * hashes) - background) / (1 - background))

@@ -85,12 +85,15 @@ def _unit_variance(shape: String, noise: Noise, share: float, strings: int) -> f
     """A string is seen at its h positions of k; of all other strings the share h/k falls there too, by chance.
 
     So a position is set for `share + (1 - share) h/k` of the installs, which is solved for the share: (1 - h/k)**-2 is
-    the price of few bits. Several strings in one system of m k equations inflate by 1/(1 - strings/(m k)). A single bit
-    is a position of two.
+    the price of few bits. How many of those others are in a cohort is chance, however well their shares are known: a
+    cohort is a sample of all installs. Several strings in one system of m k equations inflate by 1/(1 - strings/(m k)).
+    A single bit is a position of two.
     """
     hashes, bits = (shape.num_hashes, shape.num_bits) if shape.num_bits > 1 else (1, 2)
     background = hashes / bits
-    own = bit_variance(noise, share + (1 - share) * background) / (hashes * (1 - background) ** 2)
+    others = (1 - share) * background
+    sampled = (1 - 1 / shape.num_cohorts) * others * (1 - others)
+    own = (bit_variance(noise, share + others) + sampled) / (hashes * (1 - background) ** 2)
     return own / (1 - strings / (shape.num_bits * shape.num_cohorts))
 
 
