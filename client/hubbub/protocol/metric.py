@@ -208,6 +208,10 @@ class Definition(Value, kw_only=True):
     # -- JSON: in tallies, and as the text that is hashed
 
     def to_json(self) -> dict[str, Any]:
+        return dict(self._form)
+
+    @cached_property
+    def _form(self) -> Mapping[str, Any]:
         return {
             "name": self.name,
             "kind": self.kind,
