@@ -69,7 +69,7 @@ def test_detected_strings_at_full_size(case: str, figure: Callable[[str, object]
         assert_binomial(held, times, 0.95)
     figure(f"published strings, {case}, any that nobody holds", f"{wrongly / 2000:.4f} of 2000 populations")
     assert wrongly <= binomial_bounds(2000, 0.05)[1]
-    assert power(detected[0], 0.95, 0.91) > 0.999
+    assert power(detected[0], 0.95, 0.91) > 0.98
 
 
 def test_a_string_is_published_only_from_a_list(tmp_path: Path) -> None:
