@@ -112,13 +112,8 @@ def test_epochs_of_the_same_installs_are_pooled_without_forgetting_what_is_kept(
         (8, 8, 1, 50_000, 0.1),
         (8, 8, 2, 20_000, 0.2),
         (8, 8, 4, 6_000, 0.2),
-        (
-            12,
-            3,
-            1,
-            100_000,
-            0.2,
-        ),  # bits: of fewer installs the rarest categories are not surely there, and any share is possible
+        # Bits: of fewer installs the rarest categories are not surely there, and any share is possible.
+        (12, 3, 1, 100_000, 0.2),
     ],
 )
 def test_intervals_hold_the_truth_in_2000_populations(
