@@ -15,6 +15,7 @@ from hubbub.dashboard.decode_jobs import Decoded, DecodeJob
 from hubbub.dashboard.periods import ALL, LAST, chosen_periods
 from hubbub.dashboard.query import ONLY
 from hubbub.dashboard.snapshot import Snapshot
+from hubbub.protocol.asked_parts import as_sentence
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.protocol.metric import Definition
@@ -186,8 +187,6 @@ def crosstab_job(of: Together, choice: CrosstabChoice, lists: CandidateLists, sn
 def why_of(of: Together, snapshot: Snapshot) -> str:
     """What the registry says of a cross; of a pair, what both metrics are for."""
     terms = [snapshot.terms_of(metric.name) for metric in of.definitions]
-    return " ".join(f"{each.definition.name}: {_ended(each.why)}" if of.is_pair else each.why for each in terms if each)
-
-
-def _ended(why: str) -> str:
-    return why if why.endswith((".", "!", "?")) else f"{why}."
+    return " ".join(
+        f"{each.definition.name}: {as_sentence(each.why)}" if of.is_pair else each.why for each in terms if each
+    )
