@@ -89,7 +89,7 @@ def test_flags_that_are_drawn_anew_for_each_answer_are_caught(monkeypatch: pytes
         return mask if draws.flags(history_of_categories(Fraction(4), 1, 1, 2)) else 1 - mask
 
     asks = registry(ASKED["flag"][0])
-    monkeypatch.setattr("hubbub.client.recorder.answered", alone)
+    monkeypatch.setattr("hubbub.client.histories.answered", alone)
     found = laws(asks, [True, None], 3)
     assert worst_odds(found, lambda one, other: True) > history_of(asks["it"]).worst_odds
 

@@ -22,19 +22,20 @@ from hubbub.client import control, timers, tls
 from hubbub.client.build_facts import this_build
 from hubbub.client.consent import ASK, Decision, is_test_run, most_restrictive, sent_for_a_test, wrong_endpoint
 from hubbub.client.control import Pending, Status
-from hubbub.client.examples import Examples
 from hubbub.client.recorder import Withdrawn, is_expired
 from hubbub.client.respond import RandomDraws
 from hubbub.client.state import Busy, Unusable, placed
-from hubbub.client.sweep import Sweep
 from hubbub.client.timer import Timer
 from hubbub.client.upload import Transport, checked_endpoint, post
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import WrongValue
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.value import cached_property
 
 if TYPE_CHECKING:
+    from hubbub.client.examples import Examples
+    from hubbub.client.sweep import Sweep
     from hubbub.client.vocabulary import Chance, Draws, Lost, Mode, Random, Reason
 
 EXIT_PATIENCE = 2.0
@@ -101,7 +102,6 @@ class Client:
         state, self._placeless = placed(self.registry.app, self._environ, state_dir)
         self._test_run = is_test_run(self._environ, sys.modules)
         self._said: set[str] = set()
-        self._examples = Examples(self.registry)
         self._joined = False
         self._rules: tuple[Decision, ...] = ()
         self._say_doubts(build.undeclared)
@@ -123,7 +123,6 @@ class Client:
             ),
         )
         self._state, self._recorder = self._timer.state, self._timer.recorder
-        self._sweep = Sweep(self._state, clock)
         self._decide()
         self._begin()
         _clients.add(self)
@@ -210,7 +209,9 @@ class Client:
             with suppress(Busy, Unusable):
                 return control.pending(self._state, self.registry)
             return []
-        return self._examples.messages(self._segment, self._clock(), self._draws)
+        with suppress(OSError):  # without a file to spare, not even an import works
+            return self._examples.messages(self._segment, self._clock(), self._draws)
+        return []
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Send what is due and wait for it, at most so long. True if nothing that was due is left.
@@ -289,6 +290,22 @@ class Client:
         )
 
     # -- recording and sending
+
+    @cached_property
+    def _examples(self) -> Examples:
+        from hubbub.client.examples import Examples  # here and below, because a client that sends needs neither
+
+        return Examples(self.registry)
+
+    @cached_property
+    def _sweeper(self) -> Sweep:
+        from hubbub.client.sweep import Sweep
+
+        return Sweep(self._state, self._clock)
+
+    def _sweep(self) -> None:
+        with suppress(OSError):  # as in `preview`
+            self._sweeper()
 
     def _record(self, metric: Metric, value: Any, now: float) -> None:
         if self._strict or metric.shape.made_of_others:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from hubbub.client import outbox
 from hubbub.client.budget import note_asked
 from hubbub.client.facts import put, read_facts
-from hubbub.client.histories import drawn_flags
 from hubbub.client.recorder import Desk
 from hubbub.protocol.cadence import CADENCES, DAY, epoch_of, epoch_start
 from hubbub.protocol.metric import Metric
@@ -38,6 +37,8 @@ def open_current(desk: Desk, now: float, segment: Segment) -> None:
                 for metric in _metrics_asked(desk, every, epoch):
                     note_asked(desk.db, metric, epoch)
                     if metric.turns is not None:  # before there is any answer
+                        from hubbub.client.histories import drawn_flags  # here, because few registries ask with `hold`
+
                         drawn_flags(desk.db, desk.who, metric, metric.turns, desk.draws)
 
 

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from hubbub.client.budget import first_asked_in, reserve, slots_reserved
 from hubbub.client.consent import lapsed
 from hubbub.client.facts import Facts, add_counts, read_facts
-from hubbub.client.histories import answered, is_turn
 from hubbub.client.identity import Identity, ensure_identity, known_identity
 from hubbub.client.memos import find_or_draw
 from hubbub.client.respond import instantaneous_response
@@ -35,6 +34,7 @@ from hubbub.protocol.value import Value
 
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import CountName, Draws, Outcome, Random
+    from hubbub.protocol.history import History
 
 LONGEST_WAIT = 900.0
 """Seconds for which the value of a record may wait in memory for its epoch to be opened."""
@@ -238,8 +238,13 @@ class Desk:
             and self.who.is_sampled(metric)
             and slots_reserved(self.db, metric) > 0
             and (metric.every != "once" or first_asked_in(self.db, metric) in (None, epoch))
-            and (history is None or is_turn(self.db, self.who, metric, history, epoch))
+            and (history is None or self._has_turn(metric, history, epoch))
         )
+
+    def _has_turn(self, metric: Metric, history: History, epoch: int) -> bool:
+        from hubbub.client.histories import is_turn  # here and below, because most registries ask nothing with `hold`
+
+        return is_turn(self.db, self.who, metric, history, epoch)
 
     def is_sealed(self, every: str, epoch: int) -> bool | None:
         """Whether the epoch is closed for good; None: it was never opened."""
@@ -277,6 +282,8 @@ class Desk:
             bits = instantaneous_response(metric, memo.bits, cohort, self.draws)
             self.counts["overflowed"] += memo.overflowed
         else:
+            from hubbub.client.histories import answered
+
             bits = answered(self.db, self.who, metric, history, encoded.mask, epoch, self.draws)
         self.db.execute(
             "INSERT INTO reports VALUES (?, ?, ?, ?, ?)",

@@ -15,12 +15,12 @@ from math import comb
 from typing import TYPE_CHECKING
 
 from hubbub.protocol.channel import PRECISION, SUBSET_PRECISION, UNITS, SubsetChannel, Units
-from hubbub.protocol.history import History
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.value import Value
 
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Draws, Random
+    from hubbub.protocol.history import History
 
 
 class RandomDraws:

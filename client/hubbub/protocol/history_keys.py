@@ -4,29 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.channel import Noise
-from hubbub.protocol.fields import number, whole_number
 from hubbub.protocol.history import LONGEST_HOLD, MOST_ANSWERS, MOST_FLAGS
 from hubbub.protocol.invalid import say
 from hubbub.protocol.shape import Shape
 
-if TYPE_CHECKING:
-    from hubbub.protocol.vocabulary import Reader
-
-KEYS: dict[str, Reader] = {"hold": whole_number, "epsilon_history": number}
-
-
-def asks_history(given: Mapping[str, Any]) -> bool:
-    """Whether any key of a history is there."""
-    return not KEYS.keys().isdisjoint(given)
-
 
 def suited_to_history(shape: Shape, given: Mapping[str, Any]) -> Shape:
     """With the best of what was left out, where all is given that decides it, and keeps to its limits."""
-    if not {*KEYS, "max_values"} <= given.keys() or any(_broken(given, ())):
+    if not {"hold", "epsilon_history", "max_values"} <= given.keys() or any(_broken(given, ())):
         return shape
     return shape.suited_to_history(given["epsilon_history"], given["max_values"], given.keys())
 

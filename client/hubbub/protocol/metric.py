@@ -19,7 +19,6 @@ from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise, Sub
 from hubbub.protocol.encoding import WrongValue, exact_number
 from hubbub.protocol.epsilon import log_above, surely_above
 from hubbub.protocol.fields import list_of, number, read_fields, readers_of, text, whole_number
-from hubbub.protocol.history import History
 from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.names import METRIC, is_metric, is_retention
@@ -28,6 +27,7 @@ from hubbub.protocol.shape import ONE_BIT, Shape
 from hubbub.protocol.value import Value, cached_property
 
 if TYPE_CHECKING:
+    from hubbub.protocol.history import History
     from hubbub.protocol.vocabulary import Accumulation, Cadence
 
 _DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}
@@ -395,6 +395,8 @@ def _history_from_json(data: dict[str, Any], shape: Shape) -> History:
     if categories < 2:
         problems.append(f"categories must be at least 2, got {categories}")
     require(f"history: {problem}" for problem in problems)
+    from hubbub.protocol.history import History  # here, because few registries have one
+
     return History(**{"chance": Fraction(1, categories), **fields}, items=shape.flags_per_answer)
 
 

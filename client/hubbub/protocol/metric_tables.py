@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.channel import UNIT
-from hubbub.protocol.fields import did_you_mean, number, read_fields, readers_of, text
-from hubbub.protocol.history_keys import KEYS as HISTORY_KEYS
-from hubbub.protocol.history_keys import asks_history, history_noise, suited_to_history
+from hubbub.protocol.fields import did_you_mean, number, read_fields, readers_of, text, whole_number
 from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.metric import Metric
@@ -27,7 +25,8 @@ if TYPE_CHECKING:
 
 _EPSILONS = ("epsilon_one_report", "epsilon_permanent")
 _PROBABILITIES = ("prob_f", "prob_p", "prob_q")
-NOISE: dict[str, Reader] = {**dict.fromkeys(_EPSILONS + _PROBABILITIES, number), **HISTORY_KEYS}
+_HISTORY: dict[str, Reader] = {"hold": whole_number, "epsilon_history": number}
+NOISE: dict[str, Reader] = {**dict.fromkeys(_EPSILONS + _PROBABILITIES, number), **_HISTORY}
 TERMS, _REQUIRED_TERMS = readers_of(Metric, leaving_out=("name", "shape", "noise", "segment"))
 _REQUIRED_PARTS = _REQUIRED_TERMS | {"shape", "noise"}
 
@@ -84,7 +83,7 @@ def _metric(name: str, keys: Mapping[str, Any], beside: Beside) -> Metric:
             parts.setdefault("accumulate", parts["shape"].accumulations[0])
     if set(table) & set(NOISE) <= set(values):
         parts["noise"] = _noise(parts.get("shape"), values, problems)
-    if parts.get("noise") is None and asks_history(values):
+    if parts.get("noise") is None and _asks_history(values):
         parts.pop("max_values", None)  # what stands in for its noise would ask for another one
     found = {key: part for key, part in parts.items() if part is not None}
     metric = built(Metric, found if set(found) >= _REQUIRED_PARTS else {**_stand_ins(), **found}, problems)
@@ -102,9 +101,16 @@ def _kind(raw: Any, problems: list[str]) -> str | None:
     return None
 
 
+def _asks_history(values: Mapping[str, Any]) -> bool:
+    """Whether any key of a history is there."""
+    return not _HISTORY.keys().isdisjoint(values)
+
+
 def _suited(shape: Shape | None, values: Mapping[str, Any]) -> Shape | None:
     """With the best of what was left out, where the epsilon is given that decides it."""
-    if shape is not None and asks_history(values):
+    if shape is not None and _asks_history(values):
+        from hubbub.protocol.history_keys import suited_to_history  # here and below, because few registries have one
+
         return suited_to_history(shape, values)
     epsilon = values.get("epsilon_one_report")
     if shape is None or epsilon is None or not eps.in_limits(epsilon):
@@ -114,7 +120,9 @@ def _suited(shape: Shape | None, values: Mapping[str, Any]) -> Shape | None:
 
 def _noise(shape: Shape | None, values: Mapping[str, Any], problems: list[str]) -> Any:
     given, once = _picked(values, _EPSILONS + _PROBABILITIES), values.get("every") == "once"
-    if asks_history(values):
+    if _asks_history(values):
+        from hubbub.protocol.history_keys import history_noise
+
         noise, found = history_noise(shape, values, list(given))
         problems.extend(found)
         return noise

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.cadence import CADENCES
-from hubbub.protocol.crosses import broken_crosses, crosses_by_factor
 from hubbub.protocol.fields import did_you_mean, list_of, number, read_fields, readers_of, text, whole_number
 from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.linking import at_most, num_groups, num_samples
@@ -115,7 +114,10 @@ class Registry(Value, kw_only=True):
         yield from self._too_identifying()
         if not 1 <= self.expected_installs <= 10**10:
             yield f"expected_installs must be in [1, {10**10}], got {self.expected_installs}"
-        yield from broken_crosses(self.metrics)
+        if self._has_crosses:
+            from hubbub.protocol.crosses import broken_crosses  # here and below, because few registries have any
+
+            yield from broken_crosses(self.metrics)
         if self.together:
             from hubbub.protocol.together import broken_together
 
@@ -239,7 +241,15 @@ class Registry(Value, kw_only=True):
     @cached_property
     def crosses(self) -> Mapping[str, tuple[Metric, ...]]:
         """By name, the metrics that are made of this one and another (`cross`)."""
+        if not self._has_crosses:
+            return {}
+        from hubbub.protocol.crosses import crosses_by_factor
+
         return crosses_by_factor(self)
+
+    @property
+    def _has_crosses(self) -> bool:
+        return any(metric.shape.made_of_others for metric in self)
 
     def __getitem__(self, name: str) -> Metric:
         try:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded
 from hubbub.protocol.fields import readers_of
-from hubbub.protocol.history import History, history_of_bits, history_of_categories
 from hubbub.protocol.invalid import say
 from hubbub.protocol.names import METRIC, is_metric
 from hubbub.protocol.noise import many_bit_noise, one_bit_noise
 from hubbub.protocol.value import Value, cached_property
 
 if TYPE_CHECKING:
+    from hubbub.protocol.history import History
     from hubbub.protocol.vocabulary import Accumulation, Reader
 
 MAX_BITS = 65_536
@@ -256,6 +256,8 @@ class Shape(Value, kw_only=True):
     def best_history(self, epsilon: Fraction, hold: int, answers: int) -> History:
         """The least error that keeps epsilon over a whole history of so many answers. Not for masks of several hashes:
         a flag must be seen as one agreement."""
+        from hubbub.protocol.history import history_of_bits, history_of_categories  # few registries have a history
+
         if self.flips == ONE_BIT:
             return history_of_categories(epsilon, hold, answers, 2)
         widths = [self.width(cohort) for cohort in range(1 if self.equal_widths else self.num_cohorts)]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, type_name
-from hubbub.protocol.history import History, category_history
 from hubbub.protocol.noise import category_noise
 from hubbub.protocol.shape import MAX_BITS, ONE_OF_MANY, ListShape
 from hubbub.protocol.value import cached_property
+
+if TYPE_CHECKING:
+    from hubbub.protocol.history import History
 
 
 class Choice(ListShape, kw_only=True):
@@ -84,4 +86,6 @@ class Choice(ListShape, kw_only=True):
         return category_noise(epsilon_one_report, epsilon_permanent, self.categories, once)
 
     def best_history(self, epsilon: Fraction, hold: int, answers: int) -> History:
+        from hubbub.protocol.history import category_history  # here, because few registries have one
+
         return category_history(epsilon, hold, answers, self.categories)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, DITHER_BITS, Encoded, number_within
 from hubbub.protocol.epsilon import exp_below
-from hubbub.protocol.history import History, history_of_categories
 from hubbub.protocol.invalid import say
 from hubbub.protocol.noise import kary_noise
 from hubbub.protocol.shape import ONE_BIT, ONE_OF_MANY, NumberShape, broken_limits
 from hubbub.protocol.value import cached_property
 
 if TYPE_CHECKING:
+    from hubbub.protocol.history import History
     from hubbub.protocol.vocabulary import Apart
 
 MOST_POINTS = 64
@@ -136,6 +136,8 @@ class Mean(NumberShape, kw_only=True):
         return self.replace(points=best_points_of_history(epsilon, answers, self.asks_absence))
 
     def best_history(self, epsilon: Fraction, hold: int, answers: int) -> History:
+        from hubbub.protocol.history import history_of_categories  # here and below, because few registries have one
+
         return history_of_categories(epsilon, hold, answers, self.num_masks)
 
     def to_json(self) -> dict[str, Any]:
@@ -167,6 +169,7 @@ def best_points(epsilon: Fraction, apart: bool = False) -> int:
 
 def best_points_of_history(epsilon: Fraction, answers: int, apart: bool = False) -> int:
     """The same for one epoch of a history of so many answers."""
+    from hubbub.protocol.history import history_of_categories
 
     def cost(points: int) -> Fraction:
         history = history_of_categories(epsilon, 1, answers, points + apart)

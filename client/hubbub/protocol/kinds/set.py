@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, type_name
 from hubbub.protocol.epsilon import exp_below
-from hubbub.protocol.history import MOST_FLAGS, History, history_of_categories, variance
 from hubbub.protocol.noise import one_bit_noise
 from hubbub.protocol.shape import MAX_BITS, ListShape
 from hubbub.protocol.value import cached_property
+
+if TYPE_CHECKING:
+    from hubbub.protocol.history import History
 
 MOST_ASKED = 64
 """Items of one report: each gets that part of epsilon only, and far fewer are best."""
@@ -120,6 +122,8 @@ class Set(ListShape, kw_only=True):
         return self.replace(items_per_report=best_number_of_history(epsilon, answers, len(self.items)))
 
     def best_history(self, epsilon: Fraction, hold: int, answers: int) -> History:
+        from hubbub.protocol.history import history_of_categories  # here and below, because few registries have one
+
         return history_of_categories(epsilon, hold, answers, 2, self.items_per_report)
 
     def typed(self, text: str) -> str | tuple[str, ...]:
@@ -149,6 +153,8 @@ class Set(ListShape, kw_only=True):
         apart = one_bit_noise(epsilon_one_report, epsilon_permanent, self.items_per_report)
         if not once or self.items_per_report == 1:
             return apart
+        from hubbub.protocol.history import history_of_categories, variance
+
         history = history_of_categories(epsilon_one_report, 1, 1, 2, self.items_per_report)
         q, p = apart.composed.probabilities
         jointly_better = variance(history, Fraction(1, 2)) < p * (1 - p) / (q - p) ** 2  # both are symmetric
@@ -172,6 +178,7 @@ def _cost(epsilon: Fraction, asked: int) -> Fraction:
 
 def best_number_of_history(epsilon: Fraction, answers: int, num_items: int) -> int:
     """The same where a whole history has this epsilon. (With one item asked, flags are those of an ordinary bit.)"""
+    from hubbub.protocol.history import MOST_FLAGS, history_of_categories, variance
 
     def cost(asked: int) -> Fraction:
         history = history_of_categories(epsilon, 1, answers, 2, asked)
