@@ -51,6 +51,15 @@ class Column:
         """Whether the table alone says where each vector lies. Trees of several reports are not: levels differ."""
         return self.metric.shape.equal_widths or self.level is not None
 
+    @property
+    def question(self) -> str:
+        """The hash of what is asked, whatever an install runs on."""
+        return self.metric.undivided.metric_hash
+
+
+Form = tuple[tuple[str, int, int, int, int, int | None], ...]
+"""The questions of a table and where their reports lie: the same in all segments."""
+
 
 @dataclass(frozen=True, eq=False)
 class Layout:
@@ -81,6 +90,11 @@ class Layout:
     @property
     def regular(self) -> bool:
         return all(column.regular for column in self.columns)
+
+    @cached_property
+    def form(self) -> Form:
+        """What it has in common with the layouts of other segments."""
+        return tuple((c.question, c.epoch, c.cohorts_at, c.vectors_at, c.end, c.level) for c in self.columns)
 
     @cached_property
     def closes_bytes(self) -> bytes:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from hubbub.collector.message_layout import Column, Layout, Layouts, layout_of
+from hubbub.collector.message_layout import Layout, Layouts, layout_of
 from hubbub.collector.postgres.cells_rows import read_cells, write_cells
 from hubbub.collector.postgres.session import Connection, one
 from hubbub.collector.postgres.shared import Shared, check_turn
 from hubbub.collector.storage.checked_rows import checksum
-from hubbub.collector.storage.counting import Bytes, Cells, MetricEpoch
+from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.collector.storage.kept_reports import shuffled
 from hubbub.collector.storage.log import Damaged
 from hubbub.collector.storage.pair_counting import PairedColumns, Together, add_pairs
-from hubbub.collector.storage.stacking import add_to, stacked, stacks
+from hubbub.collector.storage.stacking import Gathered, stacked, stacks
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.report import by_short_hash
@@ -83,15 +83,17 @@ def fold(connection: Connection, reader: JournalReader, shared: Shared, wait: bo
         check_turn(connection, shared)
         changed: dict[MetricEpoch, Cells] = {}
         kept: list[Reports] = []
-        columns, together = _to_count(rows, reader, shared)
-        keys = {(column.metric.metric_hash, column.epoch) for column, _, _ in columns}
+        to_count, together = _to_count(rows, reader, shared)
+        keys = {key for reports in to_count for key in _keys(reports)}
         keys |= {(found.pair.metric_hash, found.epoch) for found in together}
         changed.update(read_cells(connection, "counts", keys, shared.definitions))
-        for column, cohorts, vectors in columns:
-            key = column.metric.metric_hash, column.epoch
-            add_to(changed.setdefault(key, Cells(column.metric)), column.level, cohorts, vectors)
-            if shared.terms[column.metric.metric_hash].keep_reports:
-                kept.append((*key, *shuffled(column.metric, cohorts.tobytes(), vectors.tobytes())))
+        for reports in to_count:
+            _count(reports, changed)
+            for number, column in enumerate(reports.columns):
+                if shared.terms[column.metric.metric_hash].keep_reports:
+                    cohorts, vectors = reports.of(number)
+                    mixed = shuffled(column.metric, cohorts.tobytes(), vectors.tobytes())
+                    kept.append((column.metric.metric_hash, column.epoch, *mixed))
         for found in together:
             add_pairs(changed.setdefault((found.pair.metric_hash, found.epoch), Cells(found.pair)), found)
         write_cells(connection, "counts", changed)
@@ -117,22 +119,31 @@ def unfolded(
     rows = connection.execute("select body, turn from journal", binary=True).fetchall()
     check_turn(connection, shared)
     found: dict[MetricEpoch, Cells] = {}
-    columns, together = _to_count(rows, reader, shared)
-    for column, cohorts, vectors in columns:
-        key = column.metric.metric_hash, column.epoch
-        if wanted(key):
-            add_to(found.setdefault(key, Cells(column.metric)), column.level, cohorts, vectors)
+    to_count, together = _to_count(rows, reader, shared)
+    for reports in to_count:
+        if any(map(wanted, _keys(reports))):
+            _count(reports, found)
     for both in together:
         key = both.pair.metric_hash, both.epoch
         if wanted(key):
             add_pairs(found.setdefault(key, Cells(both.pair)), both)
-    return found
+    return {key: cells for key, cells in found.items() if wanted(key)}
+
+
+def _keys(reports: Gathered) -> list[MetricEpoch]:
+    return [(column.metric.metric_hash, column.epoch) for column in reports.columns]
+
+
+def _count(reports: Gathered, cells: dict[MetricEpoch, Cells]) -> None:
+    """Add them to counters, which are made where there are none."""
+    pairs = zip(_keys(reports), reports.columns, strict=True)
+    reports.add_to([cells.setdefault(key, Cells(column.metric)) for key, column in pairs])
 
 
 class _ToCount(NamedTuple):
-    """Reports by metric, epoch and level; and batches in which two metrics come together."""
+    """Reports by question, epoch and level; and batches in which two metrics come together."""
 
-    columns: list[tuple[Column, Bytes, Bytes]]
+    reports: list[Gathered]
     together: list[Together]
 
 
@@ -144,6 +155,6 @@ def _to_count(rows: Iterable[tuple[Any, ...]], reader: JournalReader, shared: Sh
     found = _ToCount([], [])
     for turn, bodies in by_turn.items():
         messages = stacks(reader.read(bodies, shared))
-        found.columns.extend(stacked(messages))
+        found.reports.extend(stacked(messages))
         found.together.extend(PairedColumns(shared.pairs_in(turn)).find(messages))
     return found

@@ -10,8 +10,8 @@ that none overflows. That is about an eighth of the additions that unpacked bits
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import count
+from collections.abc import Iterable, Sequence
+from itertools import count, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,12 +102,13 @@ class Cells:
 
     def add_level(self, level: int, vectors: Bytes) -> None:
         """Count reports that are all of one level of a tree."""
-        metric = self._metric
-        rows = vectors.reshape(-1, metric.vector_bytes(level))
-        start = sum(metric.shape.width(lower) for lower in range(level))
-        width = metric.shape.width(level)
-        self.num_reports[level] += len(rows)
-        self.bit_counts[start : start + width] += _count_all(rows, width)
+        rows = vectors.reshape(-1, self._metric.vector_bytes(level))
+        self._add_at(level, _count_all(rows, self._metric.shape.width(level)), len(rows))
+
+    def _add_at(self, level: int, counted: Integers, reports: int) -> None:
+        start = sum(self._metric.shape.width(lower) for lower in range(level))
+        self.num_reports[level] += reports
+        self.bit_counts[start : start + len(counted)] += counted
 
     @property
     def total(self) -> int:
@@ -128,6 +129,38 @@ class Cells:
         starts = [0, *ends[:-1]]
         rows = tuple(tuple(flat[start:end]) for start, end in zip(starts, ends, strict=True))
         return Counts(tuple(self.num_reports.tolist()), rows)
+
+
+def add_all(cells: Sequence[Cells], owners: Integers, cohorts: Bytes, vectors: Bytes) -> None:
+    """`Cells.add` for several metrics of one shape with cohorts of one width, such as a question in many segments:
+    report i is of `cells[owners[i]]`. Each pair of metric and cohort is counted as a cohort of its own."""
+    metric = cells[0]._metric
+    rows = vectors.reshape(-1, metric.vector_bytes(0))
+    num_cohorts = metric.shape.num_cohorts
+    smallest = np.min_scalar_type(len(cells) * num_cohorts - 1)  # numbers of 16 bits are sorted fastest
+    numbers = (owners * num_cohorts + np.ascontiguousarray(cohorts).view(_WORDS[metric.cohort_bytes])).astype(smallest)
+    width = metric.shape.width(0)
+    for start in range(0, len(rows), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        present, counted, reports = _count_by_cohort(numbers[part], rows[part], width)
+        ends = np.searchsorted(present, np.arange(len(cells) + 1) * num_cohorts).tolist()
+        for number, (first, end) in enumerate(pairwise(ends)):
+            if first < end:
+                its = present[first:end] - number * num_cohorts
+                cells[number].num_reports[its] += reports[first:end]
+                cells[number].bit_counts.reshape(-1, width)[its] += counted[first:end]
+
+
+def add_level_of_all(cells: Sequence[Cells], owners: Integers, level: int, vectors: Bytes) -> None:
+    """`Cells.add_level` for several metrics of one shape, likewise."""
+    metric = cells[0]._metric
+    rows = vectors.reshape(-1, metric.vector_bytes(level))
+    numbers = owners.astype(np.min_scalar_type(len(cells) - 1))
+    for start in range(0, len(rows), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        found = _count_by_cohort(numbers[part], rows[part], metric.shape.width(level))
+        for number, counted, reports in zip(*found, strict=True):
+            cells[number]._add_at(level, counted, reports)
 
 
 def sum_of_reports(cells: Iterable[Cells]) -> int:

@@ -27,7 +27,7 @@ from hubbub.collector.storage.handing_out import Condition, HandingOut, Lent
 from hubbub.collector.storage.kept_reports import check_can_keep, remove, shuffled, write_closed
 from hubbub.collector.storage.log import DISK_FULL, Cut, Damaged, DiskFull, Log, Position, Replay, sync_folder
 from hubbub.collector.storage.pair_counting import PairedColumns, add_pairs
-from hubbub.collector.storage.stacking import add_to, stacked, stacks
+from hubbub.collector.storage.stacking import stacked, stacks
 from hubbub.collector.storage.store import Verdict
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.protocol.invalid import require
@@ -216,12 +216,14 @@ class LoggedCounts:
         """Count what is pending: all reports of one metric and epoch together, whatever batches they came in."""
         pending, self._pending, self._pending_bytes, self._pending_reports = self._pending, {}, 0, 0
         messages = stacks(pending)
-        for column, cohorts, vectors in stacked(messages):
-            key = column.metric.metric_hash, column.epoch
-            metric = self.definitions[key[0]]
-            add_to(self._changing(key), column.level, cohorts, vectors)
-            if isinstance(metric, Metric) and metric.keep_reports:
-                self._reports_to_keep.append((*key, *shuffled(metric, cohorts.tobytes(), vectors.tobytes())))
+        for reports in stacked(messages):
+            keys = [(column.metric.metric_hash, column.epoch) for column in reports.columns]
+            reports.add_to([self._changing(key) for key in keys])
+            for number, key in enumerate(keys):
+                metric = self.definitions[key[0]]
+                if isinstance(metric, Metric) and metric.keep_reports:
+                    cohorts, vectors = reports.of(number)
+                    self._reports_to_keep.append((*key, *shuffled(metric, cohorts.tobytes(), vectors.tobytes())))
         for found in self._paired.find(messages):
             add_pairs(self._changing((found.pair.metric_hash, found.epoch)), found)
 

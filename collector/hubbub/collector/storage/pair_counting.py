@@ -55,14 +55,14 @@ class PairedColumns:
         """What there is to count: messages that have one report of both metrics of a pair for one epoch."""
         if not self._by_first:
             return
-        for layout, stack in stacks:
+        for layout, rows in (part for stack in stacks for part in stack.by_layout()):
             for pair, first, second in self._in(layout):
                 if first.count == second.count == 1:
-                    places, possible = _places(pair.shape, _cohorts(stack, first), _cohorts(stack, second))
+                    places, possible = _places(pair.shape, _cohorts(rows, first), _cohorts(rows, second))
                     if possible.all():
-                        yield Together(pair, first, second, places, stack)
+                        yield Together(pair, first, second, places, rows)
                     elif possible.any():  # whoever sent the others made them up: no install has such cohorts
-                        yield Together(pair, first, second, places[possible], stack[possible])
+                        yield Together(pair, first, second, places[possible], rows[possible])
 
     def _in(self, layout: Layout) -> Iterator[tuple[Pair, Column, Column]]:
         columns = {(column.metric.metric_hash, column.epoch): column for column in layout.columns}
