@@ -41,17 +41,23 @@ def _dotted(module: str) -> str:
 
 def _reaches(root: Path, test: Path, dotted: str) -> bool:
     """Whether a test imports a module, or imports a helper of the tests that does."""
-    seen, waiting = set[Path](), [test]
+    names, package = _in_reach(root, test), dotted.rpartition(".")[0]
+    return dotted in names or (package in names and _is_door_to(root, package, dotted))
+
+
+@cache
+def _in_reach(root: Path, test: Path) -> frozenset[str]:
+    """All that a test imports, and what the helpers that it imports do. Asked of every module, found once."""
+    names, seen, waiting = set[str](), {test}, [test]
     while waiting:
-        file = waiting.pop()
-        seen.add(file)
-        for name in _imported(file):
-            if name == dotted or _is_door_to(root, name, dotted):
-                return True
+        imported = _imported(waiting.pop())
+        names |= imported
+        for name in imported:
             helper = root.joinpath(*name.split(".")).with_suffix(".py")
-            if name.startswith("tests.") and helper.is_file() and helper not in seen:
+            if name.startswith("tests.") and helper not in seen and helper.is_file():
+                seen.add(helper)
                 waiting.append(helper)
-    return False
+    return frozenset(names)
 
 
 @cache
@@ -65,10 +71,9 @@ def _imported(file: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
 def _is_door_to(root: Path, package: str, dotted: str) -> bool:
-    """Whether a package hands out what is in the module: its `__init__` names it."""
-    if dotted.rpartition(".")[0] != package:
-        return False
+    """Whether a package hands out what is in one of its modules: its `__init__` names it."""
     name = dotted.rpartition(".")[2]
     doors = root.glob("*/" + "/".join(package.split(".")) + "/__init__.py")
     return any(re.search(rf"\b{name}\b", door.read_text(encoding="utf-8")) for door in doors)

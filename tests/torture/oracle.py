@@ -51,6 +51,8 @@ class Oracle:
     senders: int
     seed: int
     ports: tuple[int, ...] = ()
+    patience: float = 40.0
+    """Seconds that a sender waits for an answer before it sends the same batch again, to any of those who listen."""
     batches: list[Batch] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=lambda: {"stored": 0, "duplicate": 0, "none": 0})
     surprises: list[str] = field(default_factory=list)
@@ -138,7 +140,8 @@ class Oracle:
         while True:
             try:
                 if connection is None:
-                    connection = http.client.HTTPConnection("127.0.0.1", random.choice(self.ports), timeout=40)
+                    port = random.choice(self.ports)
+                    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=self.patience)
                 connection.request("POST", "/v1/reports", body, {"Content-Type": MEDIA_TYPE})
                 answer = connection.getresponse()
                 document = json.loads(answer.read())

@@ -107,9 +107,10 @@ class Torment:
         envs: list[dict[str, str]] | None,
         databases: int,
         registries: list[str] | None,
+        patience: float,
     ) -> None:
         self.random = Random(seed)
-        self.oracle = Oracle(senders=16, seed=seed)
+        self.oracle = Oracle(senders=16, seed=seed, patience=patience)
         self.servers = [Server().make(template).start() for _ in range(databases)]
         self.proxies = [Proxy(server.port) for server in self.servers]
         self.choose_database(0)
@@ -250,9 +251,10 @@ def torment(
     batches: int = 0,
     databases: int = 1,
     registries: list[str] | None = None,
+    patience: float = Oracle.patience,
 ) -> tuple[list[str], Torment]:
     """So many events under load, and at least so many batches; what the oracle says in the end."""
-    torn = Torment(folder, template, seed, launch, envs, databases, registries)
+    torn = Torment(folder, template, seed, launch, envs, databases, registries, patience)
     try:
         torn.oracle.start()
         for _ in range(events):

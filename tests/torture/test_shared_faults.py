@@ -32,7 +32,11 @@ def freeze_both(torn: Torment) -> None:
 
 
 def test_a_stopped_collector_or_backend_loses_nothing_and_the_other_collector_goes_on(tmp_path, postgres_template):
-    problems, torn = torment(tmp_path, postgres_template, events=2, seed=6, what=freeze_both, batches=ENOUGH)
+    # Soon all senders wait for the stopped one, and until they give it up nobody asks the other. In the proof they wait
+    # for 40 seconds.
+    problems, torn = torment(
+        tmp_path, postgres_template, events=2, seed=6, what=freeze_both, batches=ENOUGH, patience=4.0
+    )
     assert problems == []
     assert torn.oracle.answers["stored"] > 20
 

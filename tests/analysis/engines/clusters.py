@@ -26,6 +26,8 @@ def dask(folder: Path, workers: int) -> Iterator[str]:
     quiet = ["--no-dashboard", "--host", "127.0.0.1"]
     # Workers import the functions of tests, too.
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+    # Who asks a worker that has just died for a result tries to reach it for as long as this; else 30 seconds.
+    environ["DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"] = "5s"
     started: list[subprocess.Popen[bytes]] = []
     with (folder / "dask.log").open("wb") as log:
         where = {"env": environ, "cwd": folder, "stdout": log, "stderr": log}

@@ -197,7 +197,7 @@ def _set_with(numerators: tuple[int, ...], like: Words, rng: np.random.Generator
     drawn = [numerator for numerator in numerators if 0 < numerator < UNITS]
     lowest = min(((numerator & -numerator).bit_length() - 1 for numerator in drawn), default=PRECISION)
     for digit in range(lowest, PRECISION):
-        word = rng.integers(0, 2**64, size=like.shape, dtype=np.uint64)
+        word = rng.bit_generator.random_raw(like.shape)  # as rng.integers gives them, which takes long over a few words
         for numerator, found in zip(numerators, below, strict=True):
             if 0 < numerator < UNITS:
                 (np.bitwise_or if numerator >> digit & 1 else np.bitwise_and)(found, word, out=found)
