@@ -24,7 +24,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.design import Design
 from hubbub.analysis.estimation.fit import Fit, Weights, even_weights, outlier_cells, reweigh, settle, solve
-from hubbub.analysis.estimation.tails import FAR_TILTS, NORMAL, TILTS, Tail, score_tail
+from hubbub.analysis.estimation.tails import NORMAL, Tail, score_tail
 
 _FULL_SHARE = 0.1  # of the cells: fitting so many candidates at once costs a ninth of the precision
 _FULL_SMALL = 50  # but so few always, if a third of the cells: chance collisions do not average out over few strings
@@ -203,7 +203,7 @@ def take_in(design: Design, alpha: float, count: int, look: Look) -> Taken | Non
 def _grow(design: Design, fit: Fit, excluded: Mask, p: float, passes: int, look: Look) -> tuple[Design, Fit]:
     """Take in what no absent string would match at level p, drop what fails it once others are in; repeat."""
     most = fit.weights.num_active // 3
-    threshold = _tail(design, fit, FAR_TILTS).quantile(p)
+    threshold = _tail(design, fit).quantile(p)
     for _ in range(passes):
         design, fit, new = look(design, fit, threshold, max(most - len(fit.chosen), 0))
         if not len(new):
@@ -228,7 +228,7 @@ def _look_at_all(design: Design, fit: Fit, threshold: float, most: int) -> tuple
 def _drop_weak(design: Design, fit: Fit, excluded: Mask, p: float) -> tuple[Fit, float]:
     """Drop strings that fail level p beside the others, until all pass; and the z that level stands for."""
     while True:
-        threshold = _tail(design, fit, FAR_TILTS).quantile(p)
+        threshold = _tail(design, fit).quantile(p)
         strong = fit.shares / fit.std_errors > threshold
         if strong.all():
             return fit, threshold
@@ -340,10 +340,10 @@ def _variance_of_sum(design: Design, fit: Fit, functional: Array) -> float:
     return float(np.sum(weight * functional**2) - onto @ fit.covariance @ onto)
 
 
-def _tail(design: Design, fit: Fit, tilts: Array = TILTS) -> Tail:
+def _tail(design: Design, fit: Fit) -> Tail:
     """The law of an absent string's score on the residuals of a fit."""
     scored = fit.weights.cells * fit.residual
-    return score_tail([(block.rows(scored)[:, : block.drawn], block.draws) for block in design.blocks], tilts)
+    return score_tail([(block.rows(scored)[:, : block.drawn], block.draws) for block in design.blocks])
 
 
 def _degrees(fit: Fit) -> float:
