@@ -212,7 +212,9 @@ def _grow(design: Design, fit: Fit, excluded: Mask, p: float, passes: int, look:
         together = settle(design, np.sort(np.concatenate([fit.chosen, new])), fit.weights, excluded)
         if together is None:  # strings that cannot be told from each other have no joint fit
             break
-        fit, threshold = _drop_weak(design, together, excluded, p)
+        # The looks passed keep the error small. Where others are no longer noise the law is steeper, and its threshold
+        # can be higher: to fail that is no reason to go, or true strings would be taken in and dropped in turn.
+        fit, threshold = _drop_weak(design, together, excluded, p, at_most=threshold)
     return design, fit
 
 
@@ -225,11 +227,12 @@ def _look_at_all(design: Design, fit: Fit, threshold: float, most: int) -> tuple
     return design, fit, new
 
 
-def _drop_weak(design: Design, fit: Fit, excluded: Mask, p: float) -> tuple[Fit, float]:
-    """Drop strings that fail level p beside the others, until all pass; and the z that level stands for."""
+def _drop_weak(design: Design, fit: Fit, excluded: Mask, p: float, at_most: float = np.inf) -> tuple[Fit, float]:
+    """Drop strings that fail level p beside the others, until all pass; and the z that level stands for. Those of so
+    many standard errors pass in any case."""
     while True:
         threshold = _tail(design, fit).quantile(p)
-        strong = fit.shares / fit.std_errors > threshold
+        strong = fit.shares / fit.std_errors > min(threshold, at_most)
         if strong.all():
             return fit, threshold
         fewer = solve(design, fit.chosen[strong], reweigh(design, fit, excluded))

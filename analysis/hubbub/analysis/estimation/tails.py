@@ -49,7 +49,7 @@ class Tail:
 
     def log_p(self, z: Array) -> Array:
         inside = np.interp(z, self.z, self.log_tail)
-        return np.maximum(inside - self.falls * np.maximum(z - self.z[-1], 0), self.least)
+        return np.asarray(np.maximum(inside - self.falls * np.maximum(z - self.z[-1], 0), self.least))
 
     def quantile(self, p: float) -> float:
         """The z that an absent string reaches with probability p."""
@@ -112,10 +112,10 @@ def _added_up(blocks: Sequence[tuple[Array, int]]) -> tuple[Array, Array]:
             law = np.convolve(law, _drawn(np.bincount(below.max() - below).astype(np.float64), draws))
             highest += draws * float(row.max())
     tail = np.cumsum(law[::-1])[::-1]
+    z = highest - step * np.arange(len(law), dtype=np.float64)[::-1]
     possible = tail > 0
-    z = highest - step * np.arange(len(law))[::-1]
     # Between two points P is that of the higher one, and a line from one to the next is above it.
-    return z[possible], np.minimum(np.log(tail[possible]), 0)
+    return np.asarray(z[possible]), np.asarray(np.minimum(np.log(tail[possible]), 0))
 
 
 def _drawn(cells: Array, draws: int) -> Array:
@@ -125,9 +125,9 @@ def _drawn(cells: Array, draws: int) -> Array:
         pairs = np.convolve(cells, cells)
         pairs[::2] -= cells  # no cell is drawn twice; whole numbers, of which none is rounded
         return np.asarray(pairs / (size * (size - 1)))
-    one = law = cells / size
-    for _ in range(draws - 1):
-        law = np.convolve(law, one)
+    law = np.ones(1)
+    for _ in range(draws):
+        law = np.convolve(law, cells / size)
     return law
 
 
@@ -144,7 +144,7 @@ def _by_saddlepoint(blocks: Sequence[tuple[Array, int]]) -> tuple[Array, Array]:
     must not be continued by a line instead: the tail of residuals with heavy cells is not log-concave, and a secant of
     it bounds nothing.
     """
-    k0, k1, k2 = sum(_cumulants(rows, draws, TILTS) for rows, draws in blocks)
+    k0, k1, k2 = np.sum([_cumulants(rows, draws, TILTS) for rows, draws in blocks], axis=0)
     # At the edge K' rises no more within rounding; such tilts still serve for the bound.
     knot = np.diff(np.maximum.accumulate(np.concatenate([[0.0], k1]))) > 1e-9
     knots, tilts = np.concatenate([[0.0], k1[knot]]), np.concatenate([[0.0], TILTS[knot]])
