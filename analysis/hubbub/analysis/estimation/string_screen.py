@@ -24,7 +24,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.design import Design
 from hubbub.analysis.estimation.fit import Fit, Weights, even_weights, outlier_cells, reweigh, settle, solve
-from hubbub.analysis.estimation.tails import FAR_TILTS, NORMAL, TILTS, Tail, score_tail
+from hubbub.analysis.estimation.tails import NORMAL, Tail, score_tail
 
 _FULL_SHARE = 0.1  # of the cells: fitting so many candidates at once costs a ninth of the precision
 _FULL_SMALL = 50  # but so few always, if a third of the cells: chance collisions do not average out over few strings
@@ -203,7 +203,7 @@ def take_in(design: Design, alpha: float, count: int, look: Look) -> Taken | Non
 def _grow(design: Design, fit: Fit, excluded: Mask, p: float, passes: int, look: Look) -> tuple[Design, Fit]:
     """Take in what no absent string would match at level p, drop what fails it once others are in; repeat."""
     most = fit.weights.num_active // 3
-    threshold = _tail(design, fit, FAR_TILTS).quantile(p)
+    threshold = _tail(design, fit).quantile(p)
     for _ in range(passes):
         design, fit, new = look(design, fit, threshold, max(most - len(fit.chosen), 0))
         if not len(new):
@@ -212,7 +212,9 @@ def _grow(design: Design, fit: Fit, excluded: Mask, p: float, passes: int, look:
         together = settle(design, np.sort(np.concatenate([fit.chosen, new])), fit.weights, excluded)
         if together is None:  # strings that cannot be told from each other have no joint fit
             break
-        fit, threshold = _drop_weak(design, together, excluded, p)
+        # The looks passed keep the error small. Where others are no longer noise the law is steeper, and its threshold
+        # can be higher: to fail that is no reason to go, or true strings would be taken in and dropped in turn.
+        fit, threshold = _drop_weak(design, together, excluded, p, at_most=threshold)
     return design, fit
 
 
@@ -225,11 +227,12 @@ def _look_at_all(design: Design, fit: Fit, threshold: float, most: int) -> tuple
     return design, fit, new
 
 
-def _drop_weak(design: Design, fit: Fit, excluded: Mask, p: float) -> tuple[Fit, float]:
-    """Drop strings that fail level p beside the others, until all pass; and the z that level stands for."""
+def _drop_weak(design: Design, fit: Fit, excluded: Mask, p: float, at_most: float = np.inf) -> tuple[Fit, float]:
+    """Drop strings that fail level p beside the others, until all pass; and the z that level stands for. Those of so
+    many standard errors pass in any case."""
     while True:
-        threshold = _tail(design, fit, FAR_TILTS).quantile(p)
-        strong = fit.shares / fit.std_errors > threshold
+        threshold = _tail(design, fit).quantile(p)
+        strong = fit.shares / fit.std_errors > min(threshold, at_most)
         if strong.all():
             return fit, threshold
         fewer = solve(design, fit.chosen[strong], reweigh(design, fit, excluded))
@@ -340,10 +343,10 @@ def _variance_of_sum(design: Design, fit: Fit, functional: Array) -> float:
     return float(np.sum(weight * functional**2) - onto @ fit.covariance @ onto)
 
 
-def _tail(design: Design, fit: Fit, tilts: Array = TILTS) -> Tail:
+def _tail(design: Design, fit: Fit) -> Tail:
     """The law of an absent string's score on the residuals of a fit."""
     scored = fit.weights.cells * fit.residual
-    return score_tail([(block.rows(scored)[:, : block.drawn], block.draws) for block in design.blocks], tilts)
+    return score_tail([(block.rows(scored)[:, : block.drawn], block.draws) for block in design.blocks])
 
 
 def _degrees(fit: Fit) -> float:
