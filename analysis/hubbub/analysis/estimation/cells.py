@@ -211,21 +211,21 @@ def crowds_of(reports: Array, epochs: Sequence[int], every: Cadence, hold: int |
     return together, len(epochs) / (len(periods) * hold)
 
 
-def finite_population(pools: Sequence[PooledTally], estimand: Estimand, *, same_installs: bool = True) -> float:
+def finite_population(pools: Sequence[PooledTally], estimand: Estimand) -> float:
     """What the sampling of everyone takes off: the installs that reported are not a sample of themselves.
 
     With cohorts drawn at random from n installs, covariances are those of independent samples minus 1/n of the
     multinomial one; that difference is all there is between the two estimands. Of several definitions the smaller crowd
-    is taken as part of the larger, as of several epochs; or, without `same_installs`, as another crowd. Where only some
-    of the installs were asked, all of them are meant.
+    is taken as part of the larger, as of several epochs. Where only some of the installs were asked, all of them are
+    meant.
     """
     crowds = [1 / (pool.sampling * pool.asked) for pool in pools if np.isfinite(pool.sampling)]
     if estimand == "population" or not crowds:
         return 0.0
-    return 1 / (max(crowds) if same_installs else sum(crowds))
+    return 1 / max(crowds)
 
 
-def shared_sampling(sampling: Sequence[float], weights: Sequence[float]) -> float:
+def shared_sampling(sampling: Sequence[float] | Array, weights: Sequence[float] | Array) -> float:
     """Variance factor of a weighted sum over definitions in which the smaller crowd is part of the larger: two crowds
     of N and N' then covary by 1 / max(N, N')."""
     pairs = np.minimum.outer(np.asarray(sampling), np.asarray(sampling))

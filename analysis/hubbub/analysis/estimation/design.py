@@ -26,13 +26,15 @@ _MATRIX = 8_000_000  # bits of all candidates up to which a sparse matrix is kep
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Cohorts of one definition: `width` cells each from `start`; a candidate takes `draws` of the first `drawn`."""
+    """Cohorts of definitions that hash alike: `width` cells each from `start`; a candidate takes `draws` of the first
+    `drawn`. `definitions` are their numbers."""
 
     start: int
     num_cohorts: int
     width: int
     draws: int
     drawn: int
+    definitions: tuple[int, ...] = (0,)
 
     def rows(self, cells: Array) -> Array:
         return cells[self.start : self.start + self.num_cohorts * self.width].reshape(self.num_cohorts, self.width)
@@ -196,8 +198,43 @@ def _own(cohort: Cohort) -> tuple[float, float]:
     return cohort.own_floor + cohort.per_count, cohort.own_slope + cohort.per_count * cohort.noise.gain**2
 
 
-def stack(parts: Sequence[Design]) -> Design:
-    """Several definitions of one metric: their cells side by side, each with its own noise. Counts are never added."""
+def together(parts: Sequence[Design], kinds: Sequence[object]) -> Design:
+    """Several definitions of one metric, each with its own noise; counts are never added. `kinds` says which of them
+    hash alike: an install sets the same bits in those, and their cells become one. The others' stand side by side."""
+    groups: dict[object, list[int]] = {}
+    for number, kind in enumerate(kinds):
+        groups.setdefault(kind, []).append(number)
+    return _stack([_overlay([parts[number] for number in group], group) for group in groups.values()])
+
+
+def _overlay(parts: Sequence[Design], definitions: Sequence[int]) -> Design:
+    """Definitions that hash alike, answered by the same installs: of each cell the average share, by precision.
+
+    Noise is drawn anew for each. What is not, the sample of installs and the strings outside the list that fall on the
+    cell, is in all of them: two definitions covary by the smaller 1 / installs, as two epochs do.
+    """
+    blocks = tuple(replace(block, definitions=tuple(definitions)) for block in parts[0].blocks)
+    if len(parts) == 1:
+        return replace(parts[0], blocks=blocks)
+    floor, slope, sampling, share = (
+        np.array([getattr(part, name) for part in parts]) for name in ("floor", "slope", "sampling", "share")
+    )
+    observed = np.isfinite(floor)
+    # As in `shares`: weights must not depend on the shares, and without noise cells weigh by their installs.
+    weight = np.where(observed, 1 / np.where(floor > 0, floor, np.where(observed, sampling, 1)), 0)
+    weight /= np.maximum(weight.sum(axis=0), 1e-300)
+    pairs = np.minimum(sampling[:, np.newaxis], sampling[np.newaxis])
+    return replace(
+        parts[0],
+        share=np.sum(weight * share, axis=0),
+        floor=np.where(observed.any(axis=0), np.sum(weight**2 * np.where(observed, floor, 0), axis=0), np.inf),
+        slope=np.sum(weight**2 * slope, axis=0),
+        sampling=np.einsum("ic,jc,ijc->c", weight, weight, pairs),
+        blocks=blocks,
+    )
+
+
+def _stack(parts: Sequence[Design]) -> Design:
     if len(parts) == 1:
         return parts[0]
     starts = np.cumsum([0, *(len(part.share) for part in parts)])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hubbub.analysis.arrays import Array, Index
-from hubbub.analysis.estimation.design import Design, cohort_design, stack
+from hubbub.analysis.estimation.design import Design, cohort_design, together
 from hubbub.analysis.estimation.hashing import Positions
 from hubbub.analysis.estimation.level_screen import LevelScores, score_level
 from hubbub.analysis.estimation.prefix_search import (
@@ -63,25 +63,22 @@ class Level:
         return _shape(self.pools[0].metric.shape)
 
     def positions(self, texts: Beginnings | Continuations) -> Positions:
-        found = [positions(_shape(pool.metric.shape), texts.states, self.number) for pool in self.pools]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        """Where texts set their bits: the same in all definitions, which ask the same."""
+        return positions(self.shape, texts.states, self.number)
 
     def design(self, where: Positions) -> Design:
-        parts, start = [], 0
-        for pool in self.pools:
-            size = len(pool.cohorts)
-            parts.append(
-                cohort_design(
-                    pool.cohorts,
-                    where[start : start + size],
-                    draws=1,
-                    background=1 / _shape(pool.metric.shape).num_bits,
-                    idle=0,
-                    constant_weight=True,
-                )
+        parts = [
+            cohort_design(
+                pool.cohorts,
+                where,
+                draws=1,
+                background=1 / self.shape.num_bits,
+                idle=0,
+                constant_weight=True,
             )
-            start += size
-        return stack(parts)
+            for pool in self.pools
+        ]
+        return together(parts, [self.shape] * len(parts))
 
 
 def _shape(shape: object) -> Discovery:

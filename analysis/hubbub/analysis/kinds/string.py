@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 from hubbub.analysis.estimation.cells import PooledTally
-from hubbub.analysis.estimation.design import Design, cohort_design, stack
+from hubbub.analysis.estimation.design import Design, cohort_design, together
 from hubbub.analysis.estimation.hashing import Words, canonical, digests, positions
 from hubbub.analysis.kinds.factor import Factor
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools, Sketch
@@ -54,7 +54,7 @@ def distinct(candidates: Sequence[str]) -> list[str]:
 
 def string_design(pools: Pools, seeds: Words) -> Design:
     """The design of candidates with these digests, over the cohorts of one or more definitions."""
-    return stack([_part(pool, seeds) for pool in pools])
+    return together([_part(pool, seeds) for pool in pools], [pool.metric.shape for pool in pools])
 
 
 def _part(pool: PooledTally, seeds: Words) -> Design:

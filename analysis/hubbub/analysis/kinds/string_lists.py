@@ -49,7 +49,7 @@ def decode_lists(
     def design_of(seeds: Words) -> Design:
         return string_design(pools, seeds)
 
-    shapes = [pool.metric.shape for pool in pools]
+    shapes = [pools[block.definitions[0]].metric.shape for block in nobody.blocks]
     hashing = Hashing(tuple(shape for shape in shapes if isinstance(shape, String)), nobody.offset, len(nobody.share))
     spread = screen_lists(lists, design_of, hashing, options.alpha, spreading)
     notes = [f"{lists.repeats} repeated candidates were left out."] if lists.repeats else []

@@ -12,7 +12,7 @@ import numpy as np
 
 from hubbub.analysis.arrays import Array, Index
 from hubbub.analysis.estimation import misfit
-from hubbub.analysis.estimation.cells import finite_population
+from hubbub.analysis.estimation.cells import PooledTally, finite_population, shared_sampling
 from hubbub.analysis.estimation.design import Design
 from hubbub.analysis.estimation.guesses import guesses_beside, joint_shares
 from hubbub.analysis.estimation.intervals import Variance, normal_interval, ratios, score_interval
@@ -49,13 +49,14 @@ def table_of(
 ) -> Decoding:
     """The result, from estimates of those listed that are the `first` of their group."""
     answered = Answered.of(pools, design, found, options)
-    rows, thresholds, crowd_guess = _rows(listed, first, found, answered, design, options)
+    sampled = Sampled.of(pools, design, found, options).spread_out(first, len(listed))
+    rows, thresholds, crowd_guess = _rows(listed, first, found, answered, design, sampled, options)
     floor = float(np.median(thresholds[first])) if len(first) else np.nan
     if found.crowd is not None:  # rows are the exceptions: what an average candidate would have needed
         _, level = detected(rows.p_value[first], options.alpha, options.correction, found.crowd.known)
         floor = found.threshold(level) * found.crowd.typical_error
     if options.exclude_absent:
-        rows = _among_answered(rows, answered, thresholds, options, crowd_guess)
+        rows = _among_answered(rows, answered, thresholds, sampled, options, crowd_guess)
     return assemble(
         pools,
         options,
@@ -70,18 +71,17 @@ def table_of(
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The share of installs that answered at all, whatever they answered. `sampling` is 1 / (all installs)."""
+    """The share of installs that answered at all, whatever they answered."""
 
     share: float
     variance: Variance
-    sampling: float
     low: float
     high: float
 
     @classmethod
     def of(cls, pools: Pools, design: Design, found: StringEstimates, options: Options) -> Answered:
         """Where every answer sets the same number of bits, the ones in all count the answers, whatever the hash."""
-        finite = finite_population(pools, options.estimand, same_installs=False)
+        finite = finite_population(pools, options.estimand)
         if design.constant_weight:
             share, variance = _answered_by_weight(pools, design, finite)
         elif found.fit is not None and found.fit.degrees > 0:
@@ -90,8 +90,7 @@ class Answered:
         else:  # as many cells as unknowns: nothing says how evenly the strings fell on them
             share, variance = np.nan, Variance(np.array([np.inf]), np.zeros(1), np.zeros(1))
         low, high = score_interval(np.array([share]), variance, options.confidence)
-        sampling = finite_population(pools, "reporting", same_installs=False)
-        return cls(share, variance, sampling, float(low[0]), float(high[0]))
+        return cls(share, variance, float(low[0]), float(high[0]))
 
     @property
     def std_error(self) -> float:
@@ -102,10 +101,66 @@ class Answered:
         return float(np.sqrt(self.variance.at(np.ones(1)))[0])
 
 
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Variance factors of each candidate, to be multiplied by f (1 - f): of the installs as a sample of a population,
+    `whole`; what of it the `cells` of a design have, in which every bit of a string and every sort of hash samples its
+    holders anew; and what is taken off where the installs that reported are meant, `finite`."""
+
+    whole: Array
+    cells: Array
+    finite: float
+
+    @classmethod
+    def of(cls, pools: Pools, design: Design, found: StringEstimates, options: Options) -> Sampled:
+        """All definitions are answered by the same installs, the smaller crowd being part of the larger: they are
+        sampled once, however many there are. A sort of hash counts by the weight its cells have."""
+        sampling = np.array([_crowd(pool) for pool in pools])
+        within = np.zeros((len(design.blocks), len(pools)))
+        for row, block in zip(within, design.blocks, strict=True):
+            for number in block.definitions:
+                row[number] = sum(1 / (cohort.floor or cohort.sampling) for cohort in pools[number] if cohort.reports)
+            row /= max(float(row.sum()), 1e-300)
+        shared = within @ np.minimum.outer(sampling, sampling) @ within.T
+        weight = np.ones((1, design.num_candidates))
+        if len(design.blocks) > 1 and found.fit is not None:
+            cells = found.fit.weights.cells * (1 - design.background)
+            places = np.arange(len(cells))
+            inside = [(places >= b.start) & (places < b.start + b.num_cohorts * b.width) for b in design.blocks]
+            weight = np.array([design.gather(np.where(here, cells, 0.0)) for here in inside])
+            weight = weight / np.maximum(weight.sum(axis=0), 1e-300)
+        else:
+            shared = shared[:1, :1]
+        draws = np.array([block.draws for block in design.blocks[: len(weight)]])
+        return cls(
+            whole=np.einsum("gv,gh,hv->v", weight, shared, weight),
+            cells=(np.diag(shared) / draws) @ weight**2,
+            finite=finite_population(pools, options.estimand),
+        )
+
+    def spread_out(self, first: Index, count: int) -> Sampled:
+        """For so many rows, of which these are of the candidates, in their order."""
+        whole, cells = np.zeros(count), np.zeros(count)
+        whole[first], cells[first] = self.whole, self.cells
+        return Sampled(whole, cells, self.finite)
+
+
+def _crowd(pool: PooledTally) -> float:
+    """1 / (installs of these cohorts)."""
+    installs = sum(1 / cohort.sampling for cohort in pool if cohort.reports)
+    return 1 / installs if installs else 0.0
+
+
 def _answered_by_weight(pools: Pools, design: Design, finite: float) -> tuple[float, Variance]:
     """A cohort's shares add up to num_hashes times those who answered; cohorts weigh by their precision."""
-    cohorts = [(cohort, block.draws) for pool, block in zip(pools, design.blocks, strict=True) for cohort in pool]
-    observed = [(cohort, draws) for cohort, draws in cohorts if cohort.reports]
+    cohorts = [
+        (number, cohort, block.draws)
+        for block in design.blocks
+        for number in block.definitions
+        for cohort in pools[number]
+    ]
+    observed = [(cohort, draws) for _, cohort, draws in cohorts if cohort.reports]
+    definition = np.array([number for number, cohort, _ in cohorts if cohort.reports])
     if not observed:
         return np.nan, Variance(np.array([np.inf]), np.zeros(1), np.zeros(1))
     share = np.array([cohort.shares.sum() / draws for cohort, draws in observed])
@@ -117,9 +172,21 @@ def _answered_by_weight(pools: Pools, design: Design, finite: float) -> tuple[fl
     variance = Variance(
         np.array([np.sum(weight**2 * floor)]),
         np.array([np.sum(weight**2 * slope)]),
-        np.array([max(float(np.sum(weight**2 * sampling)) - finite, 0.0)]),
+        np.array([max(_sampled_once(definition, weight, sampling) - finite, 0.0)]),
     )
     return float(np.sum(weight * share)), variance
+
+
+def _sampled_once(definition: Index, weight: Array, sampling: Array) -> float:
+    """Variance factor of a sum over cohorts of which each definition has the same installs: two definitions covary by
+    the smaller 1 / installs, wherever these are."""
+    own, crowds, weights = 0.0, [], []
+    for number in np.unique(definition):
+        mine = definition == number
+        crowds.append(1 / float(np.sum(1 / sampling[mine])))
+        weights.append(float(weight[mine].sum()))
+        own += float(np.sum((weight[mine]) ** 2 * sampling[mine])) - weights[-1] ** 2 * crowds[-1]
+    return own + shared_sampling(crowds, weights)
 
 
 def _rows(
@@ -128,6 +195,7 @@ def _rows(
     found: StringEstimates,
     answered: Answered,
     design: Design,
+    sampled: Sampled,
     options: Options,
 ) -> tuple[Columns, Array, float]:
     """The rows, for each the estimate at which it would have been detected, and the best guess of what those hold that
@@ -139,13 +207,11 @@ def _rows(
         column[first] = values
         return column
 
-    draws = design.blocks[0].draws
     estimate, fit_error = spread_out(found.estimate, np.nan), spread_out(found.std_error, np.inf)
     share = np.clip(np.nan_to_num(estimate), 0, 1)
-    # A cell's variance holds the sampling of a string's holders once for each of its bits, as if each bit sampled them
-    # anew: share (1 - share) / (draws n). They are sampled once, and of the installs that reported not at all.
-    sampled = share * (1 - share) * answered.sampling
-    own = (sampled if options.estimand == "population" else 0.0) - sampled / draws
+    # Cells hold the sampling of a string's holders as if each bit sampled them anew. They are sampled once, and of the
+    # installs that reported not at all.
+    own = share * (1 - share) * (sampled.whole - sampled.finite - sampled.cells)
     std_error = np.sqrt(np.maximum(fit_error**2 + own, 0.04 * fit_error**2))
     low, high = normal_interval(estimate, std_error, options.confidence, found.degrees)
     # In a single cohort a string outside the list may set just the bits of a candidate: nothing tells the two apart.
@@ -185,7 +251,7 @@ def _rows(
 
 
 def _among_answered(
-    rows: Columns, answered: Answered, thresholds: Array, options: Options, crowd_guess: float
+    rows: Columns, answered: Answered, thresholds: Array, sampled: Sampled, options: Options, crowd_guess: float
 ) -> Columns:
     """Shares of those who answered. A string's bits are part of all ones, so top and bottom covary."""
     kept = [i for i, role in enumerate(rows.roles) if role != ABSENT]
@@ -193,8 +259,8 @@ def _among_answered(
     share = np.clip(np.nan_to_num(top), 0, 1)
     var_answered = answered.std_error**2
     covariance = float(answered.variance.slope[0]) * share
-    if options.estimand == "population":
-        covariance = covariance + answered.sampling * share * (1 - min(max(answered.share, 0), 1))
+    left = np.append(np.maximum(sampled.whole - sampled.finite, 0), 0)
+    covariance += left * share * (1 - min(max(answered.share, 0), 1))
     covariance[-1] = var_answered  # `other` is those who answered less all candidates, which are independent of it
     best = rows.best_guess[kept] / max(float(np.sum(rows.best_guess[kept])) + crowd_guess, 1e-300)
     among = ratios(top, answered.share, variance, covariance, var_answered, options.confidence)
