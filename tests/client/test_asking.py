@@ -10,6 +10,7 @@ import pytest
 from hubbub.client import Client
 from hubbub.client.consent import ASK, MODES
 from hubbub.client.vocabulary import Mode, Reason
+from hubbub.command.main import main
 from hubbub.protocol.label import short
 from tests.client.install import Install
 from tests.client.processes import hubbub
@@ -136,6 +137,12 @@ def test_status_without_an_app_shows_all_and_off_can_mean_all(tmp_path) -> None:
     done = hubbub("off", "--all", **environ).stdout
     assert "org.example.two: off." in done
     assert {status["mode"] for status in json.loads(hubbub("status", "--all", "--json", **environ).stdout)} == {"off"}
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_look_at_all_apps_ends_with_0(tmp_path, monkeypatch, form) -> None:
+    monkeypatch.setenv("HUBBUB_STATE", kept(tmp_path, "org.example.one")["HUBBUB_STATE"])
+    assert main(["status", "--all", *form]) == 0
 
 
 def test_where_no_app_keeps_anything_it_is_said(tmp_path) -> None:

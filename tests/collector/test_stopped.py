@@ -8,12 +8,14 @@ from random import Random
 import pytest
 
 from hubbub.collector.intake import Intake
+from hubbub.collector.stopped import doubts_about, metric_names
 from hubbub.protocol.report import Batch
 from hubbub.protocol.wire import MEDIA_TYPE, MEDIA_TYPE_JSON, pack, to_json
 from tests.collector.kit import REGISTRY, Collector, random_batch, run_command
 from tests.collector.test_intake import CATALOG, NOW
 
 METRICS = list(REGISTRY)
+NAMES = sorted(REGISTRY.metrics)
 
 
 def command(collector, *arguments):
@@ -47,6 +49,11 @@ def test_a_stopped_metric_is_answered_200_and_not_counted_until_that_is_undone(t
         assert collector.send(first)[1]["status"] == "stored"
         assert command(collector, "homepage") == (0, "homepage is stopped: its reports are accepted and thrown away\n")
         assert command(collector, "--list") == (0, "homepage\n")
+        but = "but no metric of this collector has the name"
+        for name, near in (("hompage", "did you mean homepage?"), ("nope", f"its metrics are: {', '.join(NAMES)}")):
+            done = f"{name} is stopped: its reports are accepted and thrown away\n{but} {name} now; {near}\n"
+            assert command(collector, name) == (0, done)
+            assert command(collector, name, "--undo")[0] == 0
         take_up(collector)
         mixed, alone = make(2), make(3, homepage)
         for batch in (mixed, alone):
@@ -102,6 +109,22 @@ def test_the_command_refuses_in_words(tmp_path, arguments, words):
     (tmp_path / "data").mkdir()
     done = run_command("stop", *arguments, "--data", tmp_path / "data")
     assert (done.returncode, words in done.stderr) == (2, True)
+
+
+def test_where_no_collector_was_at_work_yet_nothing_is_said_of_names(tmp_path):
+    (tmp_path / "data").mkdir()
+    done = run_command("stop", "homepage", "--data", tmp_path / "data")
+    assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 1, "")
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["stopped"]
+
+
+def test_a_pair_is_no_metric_and_an_old_metric_is_one():
+    definitions = [{"name": "both", "metrics": [{}, {}]}, {"name": "b"}, {"name": "a"}, {"name": "a", "segment": {}}]
+    assert metric_names(definitions) == ["a", "b"]
+    assert doubts_about("both", ["a", "b"]) == (
+        "but no metric of this collector has the name both now; its metrics are: a, b"
+    )
+    assert doubts_about("a", ["a", "b"]) == doubts_about("both", []) == ""
 
 
 @pytest.mark.parametrize("relayed", [False, True])

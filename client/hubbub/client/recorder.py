@@ -15,7 +15,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,6 +64,7 @@ class Recorder:
         self._answered: dict[str, tuple[int, int | None]] = {}
         """By metric: the last epoch that needs no more records, and what tells the value that it counts from others."""
         self._waiting: dict[str, _Waiting] = {}
+        self._said_clamped: set[str] = set()
 
     def record(self, metric: Metric, value: Any, now: float) -> Outcome | Literal["waiting"]:
         """Answer a metric for the epoch of this moment, once. What became of it is returned, and counted by that name;
@@ -90,6 +91,8 @@ class Recorder:
             if desk is not None:
                 add_counts(db, desk.counts + unsaved)
                 unsaved.clear()
+        if desk is not None:
+            self._say_clamped(desk)
         if outcome != "waiting" and (outcome != "gathered" or metric.accumulate == "first"):
             self._answered[metric.name] = epoch, _hash(value) if outcome in ("made", "gathered") else None
         return outcome
@@ -132,6 +135,18 @@ class Recorder:
             yield desk
             add_counts(db, desk.counts + unsaved)
             unsaved.clear()
+        self._say_clamped(desk)
+
+    def _say_clamped(self, desk: Desk) -> None:
+        """Of sums, which nobody sees before: once for each metric, and never the number."""
+        for name in desk.clamped_sums:
+            if name not in self._said_clamped:
+                self._said_clamped.add(name)
+                with suppress(OSError):
+                    import logging
+
+                    words = "what was added in one epoch is beyond the registry's limits and counts as their end"
+                    logging.getLogger("hubbub").warning("add(%r): %s; wider limits would hold it", name, words)
 
     def answer_waiting(self, desk: Desk, now: float) -> None:
         """The epochs of this moment are open: what waited for them is recorded, the rest is given up."""
@@ -175,6 +190,7 @@ class Desk:
         self.db, self.registry, self.draws, self.who = db, registry, draws, who
         self.answered_at = facts.answered_at
         self.counts: Counter[CountName] = Counter()
+        self.clamped_sums: list[str] = []
 
     @classmethod
     def if_ready(cls, db: sqlite3.Connection, facts: Facts, registry: Registry, draws: Draws) -> Desk | None:
@@ -290,6 +306,8 @@ class Desk:
             (metric.metric_hash, epoch, metric.every, cohort, bits.to_bytes(metric.vector_bytes(cohort), "little")),
         )
         self.counts["clamped"] += encoded.clamped
+        if encoded.clamped and metric.accumulate == "sum":
+            self.clamped_sums.append(metric.name)
 
 
 def _hash(value: Any) -> int:

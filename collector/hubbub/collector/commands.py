@@ -15,6 +15,7 @@ from pathlib import Path
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.collector.operator_places import Place, add_place, place_of
 from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, Settings, read_settings, unknown_variables
+from hubbub.collector.stopped import doubts_about
 from hubbub.collector.tokens import ROLES
 from hubbub.protocol.invalid import Invalid, plural
 
@@ -187,7 +188,8 @@ def run_token(arguments: Namespace) -> int:
 def add_stop(parser: ArgumentParser) -> None:
     parser.epilog = (
         "Reports of a stopped metric are accepted and thrown away; clients are told nothing.\n"
-        "A running collector takes a change up within a second.\n\nexamples:\n"
+        "A running collector takes a change up within a second. A name that no metric\n"
+        "has yet is stopped as well, and the command says so.\n\nexamples:\n"
         "  hubbub stop homepage --data /var/lib/hubbub\n"
         "  hubbub stop --list --data /var/lib/hubbub\n"
         "  hubbub stop homepage --undo --data /var/lib/hubbub"
@@ -210,6 +212,8 @@ def run_stop(arguments: Namespace) -> int:
     else:
         place.stop_metric(arguments.metric)
         print(f"{arguments.metric} is stopped: its reports are accepted and thrown away")
+        if doubts := doubts_about(arguments.metric, place.metrics()):
+            print(doubts)
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hubbub.collector.database import administration
 from hubbub.collector.settings import DEFAULTS
-from hubbub.collector.stopped import read_stopped, stop_metric, undo_stop
+from hubbub.collector.stopped import names_counted, read_stopped, stop_metric, undo_stop
 from hubbub.collector.tokens import KnownToken, Role, new_token, read_tokens, revoke_tokens
 from hubbub.protocol.invalid import Invalid
 
@@ -26,6 +26,9 @@ class Place(Protocol):
         """The tokens, and the numbers of lines that are none."""
 
     def revoke_tokens(self, name: str) -> int: ...
+    def metrics(self) -> list[str]:
+        """The names of all metrics there are; none where that cannot be known."""
+
     def stopped(self) -> list[str]: ...
     def stop_metric(self, name: str) -> None: ...
     def undo_stop(self, name: str) -> None: ...
@@ -68,6 +71,9 @@ class FolderPlace:
     def revoke_tokens(self, name: str) -> int:
         return revoke_tokens(self._path / "tokens", name)
 
+    def metrics(self) -> list[str]:
+        return names_counted(self._path / "store.sqlite")
+
     def stopped(self) -> list[str]:
         return read_stopped(self._path / "stopped")
 
@@ -109,6 +115,9 @@ class DatabasePlace:
 
     def revoke_tokens(self, name: str) -> int:
         return int(self._does.revoke_tokens_in(self._address, name))
+
+    def metrics(self) -> list[str]:
+        return list(self._does.metrics_in(self._address))
 
     def stopped(self) -> list[str]:
         return list(self._does.stopped_in(self._address))

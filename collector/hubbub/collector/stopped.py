@@ -6,12 +6,17 @@ it is asked for, so that `hubbub stop` works beside a running collector.
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from hubbub.collector.operator_files import locked, replace_file
 from hubbub.collector.operator_log import OperatorLog
+from hubbub.protocol.fields import did_you_mean
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.names import is_metric
 
@@ -77,6 +82,28 @@ def undo_stop(path: Path, name: str) -> None:
         if name not in names:
             raise not_stopped(name, names)
         _write(path, [other for other in names if other != name])
+
+
+def names_counted(database: Path) -> list[str]:
+    """The metrics of everything ever counted in the checkpoint of an embedded store; none if it cannot be read now."""
+    try:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            return metric_names(json.loads(text) for (text,) in db.execute("select definition from metrics"))
+    except sqlite3.Error:
+        return []
+
+
+def metric_names(definitions: Iterable[dict[str, Any]]) -> list[str]:
+    """Of definitions as JSON; those of pairs are none."""
+    return sorted({definition["name"] for definition in definitions if "metrics" not in definition})
+
+
+def doubts_about(name: str, counted: list[str]) -> str:
+    """What to say of a stopped name that no metric has; nothing where nobody knows the metrics, or one has it."""
+    if not counted or name in counted:
+        return ""
+    near = did_you_mean(name, counted) or f"; its metrics are: {', '.join(counted)}"
+    return f"but no metric of this collector has the name {name} now{near}"
 
 
 def check_name(name: str) -> None:

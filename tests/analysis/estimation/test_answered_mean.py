@@ -91,6 +91,10 @@ def test_the_variance_at_a_ratio_is_that_of_an_enumeration(epsilon: str, points:
     assert float(law @ scores**2) == pytest.approx(
         float(law @ spoke) * (square - ratio**2) + float(truth.mean()) ** 2, rel=1e-9
     )
+    parts = answered._Parts([cohort], np.ones(1), points, law[np.newaxis], cohort.sampling, "population")
+    by_noise, by_sampling = parts.at(np.array([ratio]))
+    assert by_noise[0] == pytest.approx(float(found), rel=1e-9)
+    assert by_sampling[0] == pytest.approx(cohort.sampling * float(law @ truth**2), rel=1e-9)
 
 
 def test_the_estimate_is_the_ratio_of_what_arrived() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple, replace
 from fractions import Fraction
 from itertools import product
 
@@ -11,7 +12,17 @@ from scipy.optimize import minimize
 
 from hubbub.analysis import Options, decode
 from hubbub.analysis.estimation.cells import pool
-from hubbub.analysis.estimation.grid import _noise, grid_mean, mean_of_places, means_of_places, most_rounding
+from hubbub.analysis.estimation.grid import (
+    _TYPICAL_SQUARE,
+    GridMeans,
+    _noise,
+    grid_mean,
+    mean_of_places,
+    means_of_places,
+    most_rounding,
+    weights_of,
+)
+from hubbub.analysis.estimation.mean_law import MeanLaw
 from hubbub.analysis.options import ESTIMANDS
 from hubbub.protocol.channel import KaryChannel
 from hubbub.protocol.kinds import Mean
@@ -194,6 +205,8 @@ def test_the_sum_the_limits_and_the_notes_are_those_of_a_mean() -> None:
     assert not np.isfinite(decode(Tally(metric, {})).estimate[0])
     nothing = grid_mean(pool(Tally(metric, {})).cohorts, 4, "population", 0.95)
     assert nothing.std_error == np.inf
+    of_nobody = means_of_places([], np.linspace(0, 1, 4), 4, "population", 0.95)
+    assert {column.shape for column in astuple(of_nobody)} == {(1,)}, "one row, of every field"
 
 
 def test_what_is_added_to_all_places_moves_the_mean_and_changes_no_error() -> None:
@@ -203,3 +216,28 @@ def test_what_is_added_to_all_places_moves_the_mean_and_changes_no_error() -> No
     here, moved = (mean_of_places(found, at, 3, "reporting", 0.95) for at in (places, places + 0.3))
     assert moved.place - here.place == pytest.approx(0.3)
     assert moved.std_error == pytest.approx(here.std_error)
+
+
+def test_an_interval_by_the_law_of_few_counts_is_not_said_to_be_too_wide_by_rounding() -> None:
+    """Two rows, of which one rests on few: the other stays as it was."""
+    (cohort,) = pool(tally_of_numbers(mean_of("2", 3), np.full(20, 0.5), np.random.default_rng(9))).cohorts
+    places, few = np.linspace(0, 1, 3), np.array([True, False])
+    numbers = {"place": 0.5, "std_error": 0.1, "low": 0.3, "high": 0.7, "too_wide": 1.25}
+    plain = GridMeans(**{key: np.full(2, number) for key, number in numbers.items()}, few=np.zeros(2, dtype=bool))
+    law = MeanLaw(cohorts=[cohort], weight=np.ones(1), value=places, spoke=np.ones(3), points=3, estimand="reporting")
+    found = plain.with_law(law, np.full((2, 3), 1 / 3), few, 0.95)
+    assert found.too_wide.tolist() == [np.inf, 1.25]
+    assert found.few.tolist() == [True, False]
+    assert found[1] == plain[1]
+
+
+def test_a_definition_counts_by_its_precision_with_the_noise_of_published_counts_in_it() -> None:
+    """Weights are as one over the variance by noise, for a typical number; each point was named as often as another, so
+    that the size of a cohort, which is published with noise as well, plays no part."""
+    scores, known = np.linspace(-0.5, 0.5, 3), []
+    for epsilon, installs, count_variance in (("1.5", 3_000, 4_000.0), ("2", 600, 900.0), ("2", 600, 0.0)):
+        tally = sample_tally(mean_of(epsilon, 3), [installs], [[installs, 0, 0]], np.random.default_rng(8))
+        (cohort,) = pool(tally).cohorts
+        known.append(replace(cohort, ones=np.full(3, installs / 3), count_variance=count_variance))
+    precision = np.array([1 / float(_noise(cohort, scores, np.array(_TYPICAL_SQUARE))) for cohort in known])
+    assert weights_of(known, scores) == pytest.approx(precision / precision.sum(), rel=1e-9)

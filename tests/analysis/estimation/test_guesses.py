@@ -71,3 +71,10 @@ def test_shrinking_a_long_list_beats_cutting_it_off():
         errors["nearest"] += ((nearest_shares(estimate, variance) - truth) ** 2).sum()
         errors["likely"] += ((likely_shares(estimate, variance, 1.0) - truth) ** 2).sum()
     assert errors["likely"] < errors["nearest"] < errors["unbiased"] / 4
+
+
+def test_an_estimate_of_which_nothing_is_known_is_no_share_and_moves_no_other():
+    nothing = [(np.nan, 1.0), (0.4, np.inf), (np.nan, np.inf)]
+    estimate, variance = np.array([(0.9, 1e-4), *nothing, (0.3, 1e-4)]).T
+    guess = nearest_shares(estimate, variance)
+    assert guess.tolist() == pytest.approx([0.8, 0, 0, 0, 0.2])

@@ -15,6 +15,7 @@ from hubbub.analysis.estimation.factor_scores import Response, bit_scores, respo
 from hubbub.analysis.estimation.joint_intervals import (
     Joint,
     cells_of,
+    contrast,
     covariance,
     event_variance,
     rows_of,
@@ -239,6 +240,27 @@ def test_the_variance_of_a_ratio_is_that_of_top_less_ratio_times_bottom(finite: 
     found = shares_given(known, tops, wide, 0.95)
     assert found.estimate == pytest.approx(ratio)
     assert found.std_error * (wide.cells @ shares.ravel()) == pytest.approx(np.sqrt(expected), rel=1e-9)
+
+
+@pytest.mark.parametrize("by_row", [True, False])
+def test_two_shares_differ_by_an_error_that_the_covariances_of_all_cells_give(by_row: bool) -> None:
+    """To first order, by the derivative of the difference by each cell. Both answers are few in one group and many in
+    the other, so that the groups' errors differ, and they go together: each part of the error tells."""
+    law, shares = one_group(kary(1, 3, kept=2), kary(1, 3), epochs=3), table(3, 3, 0.3)
+    shares = shares if by_row else shares.T
+    known = Joint(law, shares, shares, 0.0, np.zeros_like(shares))
+    own, cell, wide = np.eye(3)[[0, 2]], np.tile(np.eye(3)[0], (2, 1)), np.ones((2, 3))
+    tops, bottoms = (Functionals(own, other) if by_row else Functionals(other, own) for other in (cell, wide))
+    found = contrast(known, tops, bottoms, 0.95)
+    cells = cells_of((3, 3))
+    sides = [Functionals(cells.rows[index], cells.columns[index]) for index in np.array([*np.ndindex(9, 9)]).T]
+    spread = covariance(known, *sides).reshape(9, 9)
+    top, bottom = tops.cells @ shares.ravel(), bottoms.cells @ shares.ravel()
+    slopes = (tops.cells - (top / bottom)[:, None] * bottoms.cells) / bottom[:, None]
+    assert found.difference == pytest.approx((top / bottom)[0] - (top / bottom)[1])
+    assert found.std_error**2 == pytest.approx((slopes[0] - slopes[1]) @ spread @ (slopes[0] - slopes[1]), rel=1e-9)
+    parts = slopes @ spread @ slopes.T
+    assert min(abs(parts[0, 0] - parts[1, 1]), abs(parts[0, 1])) > 0.05 * parts.max()
 
 
 # --- the least there can be ----------------------------------------------------------------------------------------

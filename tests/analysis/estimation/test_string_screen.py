@@ -11,8 +11,9 @@ from hubbub.analysis import decode
 from hubbub.analysis.estimation.cells import pool
 from hubbub.analysis.estimation.design import cohort_design
 from hubbub.analysis.estimation.fit import even_weights, solve
+from hubbub.analysis.estimation.guesses import _CLEAR
 from hubbub.analysis.estimation.hashing import digests, positions
-from hubbub.analysis.estimation.string_screen import Taken, _judged, _rough_fit, screen
+from hubbub.analysis.estimation.string_screen import HISTOGRAM_EDGES, Taken, _judged, _rough_fit, screen
 from hubbub.analysis.kinds.string import string_design
 from hubbub.protocol.kinds import String
 from hubbub.protocol.tally import Tally
@@ -281,3 +282,10 @@ def test_a_candidate_beside_fitted_strings_is_estimated_without_bias():
     error = np.std(estimates) / np.sqrt(len(estimates))
     assert abs(np.mean(estimates) - 1) < 5 * error
     assert 10 * error < 21 / 128, "what was fitted away must be noticed"
+
+
+def test_the_bins_of_a_crowd_end_where_an_estimate_needs_no_help() -> None:
+    """Beyond, guesses leave an estimate as it is: a bin farther out would be learnt from nobody, and one that ended
+    earlier would take clear ones for others. As far to both sides, in steps that do not show."""
+    assert HISTOGRAM_EDGES[-1] == -HISTOGRAM_EDGES[0] == _CLEAR
+    assert np.diff(HISTOGRAM_EDGES) == pytest.approx(0.04)

@@ -23,6 +23,14 @@ METRICS = list(REGISTRY)
 FAST = ("--sender-rate", "1e6", "--sender-burst", "1000000", "--checkpoint-seconds", "0.2", "--segment-bytes", "65536")
 
 
+def test_the_folders_above_a_backup_are_made(tmp_path):
+    place = Place(tmp_path / "data")
+    with place.open() as (_, take, registry):
+        take(daily(registry, NOW))
+    assert backup(place.path, tmp_path / "of" / "today" / "copy") == 1
+    assert (tmp_path / "of" / "today" / "copy" / "store.sqlite").exists()
+
+
 def test_a_backup_under_load_has_all_that_was_acknowledged_before_it(tmp_path):
     source, target = tmp_path / "source", tmp_path / "target"
     source.mkdir()

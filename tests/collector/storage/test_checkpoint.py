@@ -8,7 +8,8 @@ import pytest
 from hubbub.collector.export import Wanted, from_data
 from hubbub.collector.storage.backup import backup
 from hubbub.protocol.invalid import Invalid
-from tests.collector.storage.kit import DAY, NOW, Place, daily
+from tests.collector.kit import REGISTRY_TOML
+from tests.collector.storage.kit import DAY, NOW, Place, daily, reports
 
 ADVICE = (
     "; run the hubbub that wrote the directory, or export its tallies with that one (`hubbub export --data`) "
@@ -54,6 +55,19 @@ def test_ids_are_gone_from_the_file_on_the_day_their_epoch_closes(tmp_path):
         with place.open():
             pass
         assert len(saved_ids(tmp_path / "store.sqlite")) == kept
+
+
+def test_a_metric_that_the_registry_has_no_more_keeps_the_retention_it_was_saved_with(tmp_path):
+    short = REGISTRY_TOML.replace("grace = 6", 'grace = 6\nretention = "10d"')
+    place = Place(tmp_path, short)
+    with place.open() as (_, take, registry):
+        take(daily(registry, NOW))
+    place.toml = short.replace("[metrics.dark_theme]", "[metrics.another]")
+    for days, kept in ((10, 1), (11, 0)):
+        place.now = NOW + days * DAY
+        with place.open() as (store, _, registry):
+            assert "dark_theme" not in registry
+            assert reports(store) == kept
 
 
 def test_a_checkpoint_that_fails_half_way_leaves_the_last_one(tmp_path, monkeypatch):

@@ -4,7 +4,11 @@ from random import Random
 
 import pytest
 
+from hubbub.collector.catalog import Catalog
 from hubbub.collector.storage.clock_guard import HOUR, Belief, ClockGuard, steady_seconds
+from hubbub.collector.storage.data_dir import DataDir
+from hubbub.collector.storage.logged_counts import LoggedCounts
+from hubbub.protocol.registry import Registry
 from tests.collector.kit import REGISTRY_TOML
 from tests.collector.storage.kit import DAY, NOW, Place, daily, reports
 
@@ -171,3 +175,16 @@ def test_accepting_a_clock_that_was_years_ahead_opens_the_epochs_to_come(tmp_pat
         place.now = NOW + DAY
         store.seal()
         assert take(daily(registry, NOW + DAY)) == "stored"
+
+
+def test_a_store_does_not_believe_a_clock_that_is_years_ahead_unless_told_to(tmp_path):
+    place = Place(tmp_path)
+    with place.open() as (_, take, registry):
+        take(daily(registry, NOW))
+    catalog = Catalog(Registry.parse(place.toml))
+    for told, kept in (((), 1), ((64 << 20, lambda: 1000.0, True), 0)):
+        data_dir = DataDir(tmp_path)
+        store = LoggedCounts(data_dir, catalog, lambda: NOW + 4 * YEAR, *told)
+        assert reports(store) == kept
+        store.close()
+        data_dir.close()

@@ -63,3 +63,17 @@ def test_the_committer_is_woken_when_a_save_has_ended(store: EmbeddedStore) -> N
     assert woken.wait(60)
     assert store.tick() == []
     assert not store.counts.unsaved
+
+
+def test_where_nothing_is_withheld_a_reader_waits_for_no_save(store: EmbeddedStore, monkeypatch) -> None:
+    """Not even while one is under way."""
+    go_on, saved = threading.Event(), store.counts.save
+    monkeypatch.setattr(store.counts, "save", lambda snapshot: (go_on.wait(60), saved(snapshot)))
+    store.begin(lambda: None)
+    intake = Intake(CATALOG, lambda: NOW, {})
+    store.commit([intake.read(pack(random_batch(Random(1), list(REGISTRY), NOW)), MEDIA_TYPE, False)])
+    store.tick()
+    answers: list[object] = []
+    store.select(lambda *_: True, answers.append)
+    go_on.set()
+    assert len(answers) == 1

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from hubbub.collector.storage import log as log_module
-from hubbub.collector.storage.log import START, Damaged, DiskFull, Log, Position, Replay, segments
+from hubbub.collector.storage.log import START, Damaged, DiskFull, Log, Position, Replay, Salvage, segments
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.wire import pack
 from tests.collector.kit import REGISTRY, random_batch
@@ -174,3 +174,16 @@ def test_a_segment_of_another_version_is_refused_with_both_versions_and_left_alo
         "export its tallies with that one (`hubbub export --data`) and give this one a new directory",
     )
     assert path.stat().st_size == size
+
+
+def test_of_a_damaged_group_all_whole_batches_are_saved_and_what_is_lost_is_said(tmp_path):
+    sent = messages(9)
+    ends = write(tmp_path, [sent[:3], sent[3:6], sent[6:]])
+    ((_, path),) = segments(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[ends[0].offset + 12 + len(sent[3]) + 40] ^= 1  # in the second batch of the second group
+    path.write_bytes(data)
+    salvage = Salvage(tmp_path, START, needed=True)
+    assert list(salvage) == [*sent[:4], *sent[5:]]
+    (lost,) = salvage.lost
+    assert lost.endswith("of which 2 whole batches were saved")

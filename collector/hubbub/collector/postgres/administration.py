@@ -6,6 +6,7 @@ a change up within a second. `store` is what `--store` says: an address, or seve
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -24,7 +25,7 @@ from hubbub.collector.postgres.reading import CellsReader
 from hubbub.collector.postgres.session import VERSION, Connection, check_version, one, shown
 from hubbub.collector.postgres.shared import Shared, Stale, accept_clock, look, read_shared
 from hubbub.collector.settings import databases_in
-from hubbub.collector.stopped import check_name, not_stopped
+from hubbub.collector.stopped import check_name, metric_names, not_stopped
 from hubbub.collector.storage.checked_rows import checksum
 from hubbub.collector.storage.checkpoint import RECOVERABLE_DAYS
 from hubbub.collector.storage.counting import Cells, MetricEpoch, sum_of_reports
@@ -240,6 +241,11 @@ def revoke_tokens_in(store: str, name: str) -> int:
 def stopped_in(store: str) -> list[str]:
     with first_of(store) as connection:
         return look(connection).stopped
+
+
+def metrics_in(store: str) -> list[str]:
+    with first_of(store) as connection:
+        return metric_names(json.loads(text) for (text,) in connection.execute("select definition from metrics"))
 
 
 def stop_metric_in(store: str, name: str) -> None:
