@@ -23,6 +23,7 @@ from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation.cells import PooledTally, finite_population, pool
 from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.hashing import digests, positions
+from hubbub.analysis.estimation.intervals import Variance
 from hubbub.analysis.estimation.law import Law, interval
 from hubbub.analysis.estimation.tree import Levels
 from hubbub.analysis.kinds.categorical import Questions, decode_answers
@@ -209,7 +210,9 @@ class Judged:
 
 
 def judged(found: Decoding, row: int, truth: np.ndarray) -> Judged:
-    few = found.variance is None or bool(found.variance.rests_on_few(np.full(len(found.low), truth[row]))[row])
+    few = True
+    if isinstance(found.variance, Variance):
+        few = bool(found.variance.rests_on_few(np.full(len(found.low), truth[row]))[row])
     return Judged(float(found.low[row]), float(found.high[row]), few, found.detected)
 
 
@@ -313,3 +316,15 @@ def changes(regime: Regime, pairs: int) -> int:
     alone = compare(*(decoded(regime, side[-1]) for side in sides)).p_value[0]
     assert p_value[-1] == pytest.approx(alone)
     return int((p_value <= 0.05).sum())
+
+
+def changes_among_answered(regime: Regime, pairs: int) -> np.ndarray:
+    """The same of shares of those who answered: for each row how often it is said to have changed, tested by itself."""
+    rng = np.random.default_rng([*regime.seed, 2])
+    seen = np.zeros(SHAPES[regime.kind][1], dtype=np.int64)
+    for _ in range(pairs):
+        both = (tallies_of(regime, crowd(regime, rng), rng) for _ in range(2))
+        p_value = compare(*(decoded(regime, tallies, exclude_absent=True) for tallies in both)).p_value
+        with np.errstate(invalid="ignore"):  # nobody seems to have answered
+            seen[: len(p_value)] += p_value <= 0.05
+    return seen

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from hubbub.analysis.options import ESTIMANDS
-from tests.analysis.regimes import EPSILONS, HOW, INSTALLS, SHAPES, Measured, Regime, changes, measure
+from tests.analysis.regimes import (
+    EPSILONS,
+    HOW,
+    INSTALLS,
+    SHAPES,
+    Measured,
+    Regime,
+    changes,
+    changes_among_answered,
+    measure,
+)
 from tests.chance import binomial_bounds, power
 
 CHOSEN = [
@@ -91,5 +101,31 @@ def test_no_change_is_seen_where_nothing_changed(kind, epsilon, estimand, figure
         figure(f"no change, {regime}", f"said to have changed {seen / 400:.3f}")
         if seen > binomial_bounds(400, 0.05)[1]:
             wrong.append(f"{regime}: {seen} of 400")
+    assert not wrong
+    assert power(400, 0.05, 0.16) > 0.99
+
+
+def test_no_change_is_seen_among_those_who_answered() -> None:
+    """With a normal law at each side's own estimate, the first bucket of such histograms was said to have changed in
+    25 %."""
+    pairs = 150
+    seen = changes_among_answered(Regime("histogram", 50, "8", "population", "one epoch"), pairs)
+    assert seen.max() <= binomial_bounds(pairs, 0.05)[1], seen
+    assert power(pairs, 0.05, 0.25) > 0.99
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("estimand", ESTIMANDS)
+@pytest.mark.parametrize("epsilon", ["1", "4", "8"])
+@pytest.mark.parametrize("kind", ["choice", "histogram", "range", "string"])
+def test_no_change_is_seen_among_those_who_answered_on_the_whole_grid(kind, epsilon, estimand, figure) -> None:
+    """Every row of 400 pairs by itself: 16 % instead of 5 would show with probability .99."""
+    wrong = []
+    for installs in INSTALLS:
+        regime = Regime(kind, installs, epsilon, estimand, "one epoch")
+        seen = changes_among_answered(regime, 400)
+        figure(f"no change among those who answered, {regime}", f"said to have changed {seen.max() / 400:.3f} at most")
+        if seen.max() > binomial_bounds(400, 0.05)[1]:
+            wrong.append(f"{regime}: {seen.tolist()} of 400")
     assert not wrong
     assert power(400, 0.05, 0.16) > 0.99

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hubbub.analysis.arrays import Array, Index, Mask
-from hubbub.analysis.estimation.intervals import Variance, normal_interval
+from hubbub.analysis.estimation.intervals import RatioVariance, Variance, normal_interval
 from hubbub.analysis.estimation.rare_changes import two_sided_p_value
 from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.result import ANSWER, Decoding, Role, epoch_span
@@ -101,8 +101,8 @@ def compare(before: Decoding, after: Decoding) -> Comparison:
 
 
 def _interval(before: Decoding, a: Index, after: Decoding, b: Index) -> tuple[Array, Array]:
-    """Of the difference. Where each side has a score interval, its reach towards the other side (Newcombe 1998): few
-    counts reach farther up than down; and half a step of the counts, as the test allows."""
+    """Of the difference. Where each side has a score interval (or Fieller's), its reach to the other side (Newcombe
+    1998): few counts reach farther up than down; and half a step of the counts, as the test allows."""
     difference = after.estimate[b] - before.estimate[a]
     if before.variance is None or after.variance is None:
         return normal_interval(difference, np.hypot(before.std_error[a], after.std_error[b]), after.confidence)
@@ -113,15 +113,15 @@ def _interval(before: Decoding, a: Index, after: Decoding, b: Index) -> tuple[Ar
     return difference - down - half, difference + up + half
 
 
-def _half_step(ours: Variance, theirs: Variance) -> Array:
+def _half_step(ours: Variance | RatioVariance, theirs: Variance | RatioVariance) -> Array:
     return np.asarray((ours.step + theirs.step) / 4)
 
 
 def _p_values(before: Decoding, a: Index, after: Decoding, b: Index) -> Array:
     """Of no difference, two-sided. For declared answers a score test, with both variances at the share that both sides
-    then have: at each side's own estimate, few counts would seem too sure. Counts come in steps, so a difference is
-    taken as nearer to none by half a step (Yates 1934; here the mean of the two sides' half steps), and its tail is
-    skewed as theirs is."""
+    then have: at each side's own estimate, few counts would seem too sure. Of shares of those who answered the same, at
+    the ratio that both have. Counts come in steps, so a difference is taken as nearer to none by half a step (Yates
+    1934; here the mean of the two sides' half steps), and its tail is skewed as theirs is."""
     distance = np.abs(after.estimate[b] - before.estimate[a])
     of_before, of_after = before.std_error[a] ** 2, after.std_error[b] ** 2
     step_before = step_after = np.zeros_like(distance)

@@ -38,6 +38,32 @@ class Variance:
         return Variance(self.floor[rows], self.slope[rows], self.sampling[rows], step[rows])
 
 
+@dataclass(frozen=True, slots=True)
+class RatioVariance:
+    """Variance of a share of those who answered, top / bottom, as a function of the true ratio r: Var(top - r bottom) /
+    bottom^2, as Fieller's intervals take it (`score_ratios`). It is a polynomial in r: `coefficients` has a line for
+    each power, the constant first. `step` is how far the reports of one install move the ratio, at most."""
+
+    coefficients: Array
+    step: Array
+
+    @classmethod
+    def of_ratios(cls, variance: Callable[[Array], Array], bottom: float, step: Array | float) -> RatioVariance:
+        """From Var(top - r bottom), of degree four or less in r, and how far one install moves the top."""
+        points, step = np.linspace(0, 1, 5), np.asarray(step)
+        values = np.array([variance(np.full(len(step), r)) for r in points])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return cls(np.linalg.solve(np.vander(points, increasing=True), values) / bottom**2, step / abs(bottom))
+
+    def at(self, ratio: Array) -> Array:
+        """At the ratio nearest to `ratio` that a population can have."""
+        powers = np.minimum(np.maximum(ratio, 0), 1) ** np.arange(5)[:, np.newaxis]
+        return np.asarray(np.maximum((self.coefficients * powers).sum(axis=0), 0))
+
+    def of(self, rows: Index) -> RatioVariance:
+        return RatioVariance(self.coefficients[:, rows], self.step[rows])
+
+
 def critical(confidence: float) -> float:
     """How many standard errors a two-sided interval reaches to each side."""
     return exceeded_with((1 - confidence) / 2)

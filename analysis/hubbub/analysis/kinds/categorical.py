@@ -11,7 +11,7 @@ from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import Cohort, finite_population
 from hubbub.analysis.estimation.detection import Rule
-from hubbub.analysis.estimation.intervals import Variance, score_ratios
+from hubbub.analysis.estimation.intervals import RatioVariance, Variance, score_ratios
 from hubbub.analysis.estimation.law import Law, interval
 from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.estimation.shares import Shares, covariance_with_others, law_of_sum, possible, shares
@@ -162,6 +162,7 @@ def _among_answered(
         high=high,
         p_value=rows.p_value[kept],
         best_guess=best,
+        variance=RatioVariance.of_ratios(variance, answered, found.variance.of(kept).step),
     )
 
 
