@@ -28,7 +28,8 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-expect.set_options(timeout=120_000)  # a limit for what never comes, not a claim about time
+PATIENCE = 120_000  # a limit for what never comes, not a claim about time
+expect.set_options(timeout=PATIENCE)
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -86,6 +87,7 @@ class Visit:
     def __init__(self, browser: Browser, base: str, **options: object) -> None:
         self.base = base
         self.context = browser.new_context(base_url=base, **options)
+        self.context.set_default_timeout(PATIENCE)  # of all that a page is waited for besides
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
         self.requests: list[Request] = []
