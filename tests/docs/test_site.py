@@ -127,6 +127,7 @@ def test_a_reader_finds_their_way_in_a_browser(address: str, chromium: str) -> N
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(120_000)  # a limit for what never comes, not a claim about time
         page.on("request", lambda request: asked.append(request.url))
         page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
