@@ -128,6 +128,83 @@ def tuple_or_none(day: list[float] | None) -> tuple[float, ...] | None:
     return None if day is None else tuple(day)
 
 
+GRID = f'kind = "mean"\nlow = 0\nhigh = 1\nabsent = 0\npoints = 3\n{CLEAR}max_values = 2'
+
+
+def grid_laws(
+    numbers: list[object],
+) -> tuple[Registry, dict[tuple[object, ...], dict], dict[tuple[object, ...], tuple]]:
+    """Of a mean on three points over two days; and to which points this install rounds the numbers of each history."""
+    reg = registry(time=GRID)
+    dither = Identity(bytes(32), 0).dither(reg["time"])
+    laws = {h: law_of([reg], as_epochs("time", h)) for h in histories(numbers, 2)}
+    return reg, laws, {h: tuple(reg["time"].shape.encode(number, 0, dither).mask for number in h) for h in laws}
+
+
+def test_of_a_mean_on_a_grid_each_kept_point_costs_epsilon_permanent() -> None:
+    """A number that moves from point to point, and between them. What stays on a point costs one kept answer however
+    often it is asked; histories that move at the same times stay under two, which is reached; and a move that stays at
+    a point by this install's own rounding is none."""
+    reg, laws, points = grid_laws([0, 0.5, 0.6, 1])
+    assert len(set(points.values())) == 9
+    for history, law in laws.items():
+        assert law == next(other for h, other in laws.items() if points[h] == points[history])
+    together = worst_odds(laws, lambda a, b: pattern(points[a]) == pattern(points[b]))
+    assert together == bound(reg, "time", 2)
+    stays = worst_odds(laws, lambda a, b: len({*points[a]}) == len({*points[b]}) == 1)
+    assert stays == bound(reg, "time", 1)
+    assert log_above(together) <= 2 * reg["time"].epsilon_permanent == reg["time"].epsilon_lifetime
+
+
+def test_of_a_mean_on_a_grid_memos_that_are_drawn_afresh_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.client.recorder.find_or_draw", drawn_afresh)
+    reg = registry(time=GRID)
+    laws = {h: law_of([reg], as_epochs("time", h)) for h in [(0, 0), (1, 1)]}
+    assert worst_odds(laws, any_two) == bound(reg, "time", 2) > bound(reg, "time", 1)
+
+
+GATHERED = {
+    "last": (
+        registry(theme=f'kind = "flag"\n{CLEAR}max_values = 2\naccumulate = "last"'),
+        {"yes": ([True], [False, True]), "no": ([False], [True, False], None)},
+        lambda metric, before, value: before or value,
+    ),
+    "max": (
+        registry(theme=f'kind = "mean"\nlow = 0\nhigh = 2\nabsent = 0\n{CLEAR}max_values = 2\naccumulate = "max"'),
+        {"yes": ([2], [0, 2, 0]), "no": ([0], [0, 0], None)},
+        lambda metric, before, value: value,
+    ),
+}
+"""A registry, days that come to one answer each, and a wrong way to put two records together."""
+
+
+def gathered_laws(how: str) -> tuple[Registry, dict[tuple[tuple[str, ...], int], dict]]:
+    """Of every two answers, each by every kind of day."""
+    reg, days, _ = GATHERED[how]
+    return reg, {
+        (answers, number): law_of([reg], as_epochs("theme", tuple(days[a][number % len(days[a])] for a in answers)))
+        for answers in product(days, repeat=2)
+        for number in range(3)
+    }
+
+
+@pytest.mark.parametrize("how", GATHERED)
+def test_of_the_last_and_the_largest_record_only_the_answer_can_be_learnt(how: str) -> None:
+    """Not how many records it took, nor what the others were: laws of equal answers are equal. Answers that change
+    together stay under the bound, which is reached."""
+    reg, laws = gathered_laws(how)
+    assert all(law == laws[answers, 0] for (answers, _), law in laws.items())
+    assert worst_odds(laws, lambda a, b: pattern(a[0]) == pattern(b[0])) == bound(reg, "theme", 2)
+
+
+@pytest.mark.parametrize("how", GATHERED)
+def test_records_that_are_put_together_wrongly_are_caught(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any yes instead of the last answer, the last number instead of the largest: other records tell, too."""
+    monkeypatch.setattr("hubbub.client.gathering.combined", GATHERED[how][2])
+    _, laws = gathered_laws(how)
+    assert any(law != laws[answers, 0] for (answers, _), law in laws.items())
+
+
 def set_of(keys: str, number: int = 2) -> Registry:
     return registry(used=f'kind = "set"\nitems = ["a", "b", "c"]\nitems_per_report = {number}\n{keys}')
 

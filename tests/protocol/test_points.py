@@ -101,6 +101,22 @@ def test_two_points_said_or_not_are_the_bit_that_they_were() -> None:
     assert registry("mean", points="3", **clearer)["it"].metric_hash == registry("mean", **clearer)["it"].metric_hash
 
 
+def test_that_slots_leave_fewer_points_than_are_best_is_said_by_check() -> None:
+    """At epsilon 4 one bit has n Var 1.08 where numbers are in the middle, and five points 0.17."""
+    clearer = {"epsilon_one_report": "4", "epsilon_permanent": "4", "lifetime_epsilon": "50"}
+    (doubt,) = warnings(registry("mean", max_values="2", **clearer), date(2026, 11, 17))
+    assert doubt == (
+        "[metrics.it] max_values is 2 and so points 2: max_values = 5 gives as many points as are best at this "
+        "epsilon, and intervals up to 59 % narrower, for a lifetime epsilon of 20 instead of 8"
+    )
+    assert round(1 - (0.177 / 1.076) ** 0.5, 2) == 0.59, "the figures above"
+    apart = {**clearer, "absent": '"apart"', "max_values": "3"}
+    (doubt,) = warnings(registry("mean", **apart), date(2026, 11, 17))
+    assert "max_values is 3 and so points 2 with absence apart: max_values = 6 gives" in doubt
+    for fine in ({"max_values": "5"}, {"max_values": "2", "points": "2"}, {"epsilon_one_report": "1"}):
+        assert not warnings(registry("mean", **{**clearer, "max_values": "2", **fine}), date(2026, 11, 17))
+
+
 def test_more_points_than_slots_is_said_by_check() -> None:
     clearer = {"epsilon_one_report": "2", "epsilon_permanent": "4", "lifetime_epsilon": "50"}
     (doubt,) = warnings(registry("mean", points="3", **clearer), date(2026, 11, 17))

@@ -5,6 +5,7 @@ Today's date is an argument.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from datetime import date
 from fractions import Fraction
@@ -19,11 +20,17 @@ MUCH_OF_A_LIFE = Fraction(60)
 MANY_GROUPS = 1 << 10
 LONG = 5 * 366
 NEARLY_ALWAYS = Fraction(19, 20)
+WORTH_MORE_POINTS = 0.9  # of the standard error: less of a gain is not worth a larger budget
 
 
 def warnings(registry: Registry, today: date) -> tuple[str, ...]:
     """Every doubt about this registry, each with the key, its value and what it means for a person."""
-    doubts = ((m.name, doubt) for m in registry for doubt in (*_of_metric(m, today), *_of_crosses(m, registry)))
+    doubts = (
+        (metric.name, doubt)
+        for metric in registry
+        for of_it in (_of_metric(metric, today), few_points(metric, registry), _of_crosses(metric, registry))
+        for doubt in of_it
+    )
     return (*_of_all(registry), *(f"[metrics.{name}] {doubt}" for name, doubt in doubts))
 
 
@@ -99,6 +106,27 @@ def slots_of_silence(metric: Metric) -> Iterator[str]:
             f"gives all of them and skips a {metric.every} repeats an older answer; name one of the choices as absent, "
             f"or set max_values = {instead}"
         )
+
+
+def few_points(metric: Metric, registry: Registry) -> Iterator[str]:
+    """Where `max_values` leaves a number fewer points than would be best, and nobody asked for so few."""
+    if metric.every == "once" or metric.noise.history is not None or metric.max_values < 2:
+        return
+    better = metric.shape.with_more_slots(metric.epsilon_one_report)
+    if better is None or better[1] > WORTH_MORE_POINTS or _names_points(registry, metric.name):
+        return
+    slots, error = better
+    spent = show(metric.epsilon_lifetime / metric.max_values * slots)
+    yield (
+        f"max_values is {metric.max_values} and so {metric.shape.slots_in_words}: max_values = {slots} gives as many "
+        f"points as are best at this epsilon, and intervals up to {100 * (1 - error):.0f} % narrower, for a lifetime "
+        f"epsilon of {spent} instead of {show(metric.epsilon_lifetime)}"
+    )
+
+
+def _names_points(registry: Registry, name: str) -> bool:
+    table = tomllib.loads(registry.source)["metrics"][name] if registry.source else {}
+    return "points" in table
 
 
 def _of_history(history: History, epsilon: Fraction) -> Iterator[str]:

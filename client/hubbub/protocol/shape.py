@@ -215,6 +215,11 @@ class Shape(Value, kw_only=True):
         once)."""
         return self
 
+    def with_more_slots(self, epsilon_one_report: Fraction) -> tuple[int, float] | None:
+        """If it was chosen for want of kept answers: how many would be enough for what is best, and the standard error
+        over the present one then, where the answer is the hardest to tell. None where it is the best already."""
+        return None
+
     def typed(self, text: str) -> Any:
         """The value that a person means who types this at a command line. Raises ValueError with the form wanted."""
         return text

@@ -134,3 +134,17 @@ def test_wrong_use_is_answered_in_words(arguments, words: str) -> None:
 def test_no_more_values_are_advised_than_a_kind_has(capsys) -> None:
     assert run("--kind", "flag", "--installs", "1e6", "--share", "1%", "--change-rate", "0.02") == 0
     assert "max_values = 2 (lifetime epsilon" in capsys.readouterr().out
+
+
+def test_a_plan_of_a_registry_says_where_more_slots_would_give_more_points(tmp_path, capsys) -> None:
+    path = tmp_path / "metrics.toml"
+    terms = (
+        'why = "w"\nowner = "o"\nexpires = 2099-01-01\nevery = "day"\nepsilon_one_report = 4\nepsilon_permanent = 4\n'
+    )
+    keys = 'kind = "mean"\nlow = 0\nhigh = 1\nabsent = 0\n'
+    path.write_text(head("planned", 1000) + f"[metrics.time]\n{terms}{keys}max_values = 2\n")
+    assert run(str(path), "--installs", "1e5") == 0
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning")]
+    assert said.startswith(
+        "warning: [metrics.time] max_values is 2 and so points 2: max_values = 5 gives as many points"
+    )

@@ -18,7 +18,7 @@ from hubbub.analysis.planning.words import answer_words, table_words, toml_of
 from hubbub.analysis.render.text import short_number, short_percent
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.lint import slots_of_silence
+from hubbub.protocol.lint import few_points, slots_of_silence
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.shape import Shape
@@ -336,7 +336,7 @@ def _plan_registry(arguments: Namespace) -> int:
         epsilon = show(metric.epsilon_one_report)
         print(f"{metric.name:<20}{metric.kind:<12}{epsilon:>9}{short_percent(plan.std_error(0.0)):>12}{seen:>12}{of}")
     for metric in registry:
-        for doubt in slots_of_silence(metric):
+        for doubt in (*slots_of_silence(metric), *few_points(metric, registry)):
             print(f"warning: [metrics.{metric.name}] {doubt}")
     return 0
 

@@ -125,6 +125,13 @@ class Mean(NumberShape, kw_only=True):
         most = MOST_POINTS if max_answers is None or max_answers < 2 else max(max_answers - self.asks_absence, 2)
         return self.replace(points=min(best_points(epsilon_one_report, self.asks_absence), most))
 
+    def with_more_slots(self, epsilon_one_report: Fraction) -> tuple[int, float] | None:
+        best, odds = self.suited(epsilon_one_report, ()), exp_below(epsilon_one_report)
+        if best.points <= self.points:
+            return None
+        then, now = (worst_variance(shape.points, odds, self.asks_absence) for shape in (best, self))
+        return best.num_masks, float(then / now) ** 0.5
+
     def best_noise(self, epsilon_one_report: Fraction, epsilon_permanent: Fraction, once: bool = False) -> Noise:
         if self.categories is None:
             return super().best_noise(epsilon_one_report, epsilon_permanent)
