@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 from hubbub.analysis import Options, compare, decode
 from hubbub.analysis.alerts import LOOKS_A_YEAR, alert_levels, alerts
 from hubbub.analysis.comparison import Comparison
+from hubbub.analysis.render.text import comparison_table
+from hubbub.analysis.result import Decoding
 from hubbub.protocol.cadence import epoch_of, epoch_start
-from hubbub.protocol.kinds import Choice, Flag
+from hubbub.protocol.kinds import Choice, Flag, Mean
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Counts, Tally
 from tests.analysis.worlds import define, tally_of
@@ -105,3 +108,32 @@ def test_a_change_is_an_alert_the_day_it_is_large_enough() -> None:
     (alert,) = alerts([compare(before, after)], {"asked": DAYS})
     assert (alert.row, alert.level) == (0, pytest.approx(0.05 / DAYS))
     assert alerts([compare(before, before)], {"asked": DAYS}) == []
+
+
+def means(counts: list[int], rng: np.random.Generator, absent: Fraction | str = Fraction(0)) -> Decoding:
+    """Of numbers in [0, 30]; so many are at the low end and at the high one (and, apart, so many said nothing)."""
+    metric = define(Mean(low=Fraction(0), high=Fraction(30), absent=absent))
+    return decode(tally_of(metric, counts, rng), options=POPULATION)
+
+
+@pytest.mark.parametrize(("absent", "silent", "tests"), [(Fraction(0), [], 1), ("apart", [2_000], 2)])
+def test_a_sum_that_grows_with_the_installs_is_no_alert(absent: Fraction | str, silent: list[int], tests: int) -> None:
+    """Three times the installs answer alike: their sum is three times as large, and nothing changed."""
+    rng = np.random.default_rng(8)
+    crowd = [6_000, 4_000, *silent]
+    found = compare(means(crowd, rng, absent), means([3 * n for n in crowd], rng, absent))
+    assert found.difference[1] > 10 * found.std_error[1]
+    assert alerts([found], {"asked": DAYS}) == []
+    (level,) = alert_levels([found], {"asked": DAYS}).values()
+    assert level == pytest.approx(0.05 / (tests * DAYS)), "the mean, and with apart those who said nothing"
+    assert found.p_adjusted[0] == pytest.approx(found.p_value[0]), "the sum is no second test"
+    assert found.columns()["changed"][1] is None
+    text = comparison_table(found)
+    assert "not tested" in text
+    assert "it is a mean times the number of installs" in text
+
+
+def test_a_mean_that_changed_is_one_alert() -> None:
+    rng = np.random.default_rng(9)
+    (alert,) = alerts([compare(means([6_000, 4_000], rng), means([4_000, 6_000], rng))], {"asked": DAYS})
+    assert alert.comparison.values[alert.row] == "mean"

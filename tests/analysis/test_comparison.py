@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import Options, compare, decode
-from hubbub.analysis.render.text import comparison_table
+from hubbub.analysis.render.text import change_in_words, comparison_table
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Choice, Flag
@@ -51,6 +51,21 @@ def test_what_cannot_be_compared_is_refused_in_words():
         compare(ours, side([10, 10, 10, 10], rng, estimand="population"))
     with pytest.raises(Invalid, match="must have the same kind, got 'choice' and 'flag'"):
         compare(ours, decode(tally_of(define(Flag()), [10, 10], rng)))
+
+
+@pytest.mark.parametrize(
+    ("change", "ends", "sides", "words"),
+    [
+        (0.006, (-0.002, 0.014), (0.5, 0.506), ("+0.6 points", "-0.2 to +1.4 points")),
+        (-0.000691, (-0.01, 0.009), (0.3, 0.2993), ("-0.1 points", "-1.0 to +0.9 points")),
+        (0.0614, (0.0498, 0.0729), (0.0457, 0.107), ("+6.14 points", "+4.98 to +7.29 points")),
+        (0.0003, (0.0001, 0.0005), (0.5, 0.5003), ("+0.03 points", "+0.01 to +0.05 points")),
+        (-0.00001, (-np.inf, np.inf), (0.5, 0.5), ("0.0 points", "unknown to unknown points")),
+    ],
+)
+def test_shares_differ_by_points_with_the_digits_of_the_sides(change, ends, sides, words) -> None:
+    """It was `+0.60 %` and `-0.0691 %`: more digits the smaller the change, and percent of what?"""
+    assert change_in_words(change, ends, sides, is_number=False) == words
 
 
 def false_changes(installs: int, share: float, estimand: str, populations: int, epsilon: str = "8") -> tuple[int, int]:

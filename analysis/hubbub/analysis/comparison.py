@@ -7,6 +7,7 @@ assuming full overlap would cover the truth too rarely.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,8 @@ from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.intervals import RatioVariance, Variance, normal_interval
 from hubbub.analysis.estimation.rare_changes import two_sided_p_value
 from hubbub.analysis.estimation.selection import adjust
-from hubbub.analysis.result import ANSWER, Decoding, Role, epoch_span
+from hubbub.analysis.options import Correction
+from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Role, epoch_span
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.segments import in_words
 
@@ -37,7 +39,7 @@ class Comparison:
     std_error: Array  # of the difference
     low: Array  # lower end of its interval
     high: Array  # upper end
-    p_value: Array  # two-sided, of no difference
+    p_value: Array  # two-sided, of no difference; nan where there is no test
     p_adjusted: Array  # corrected for the number of rows
 
     @property
@@ -45,6 +47,11 @@ class Comparison:
         """Rows whose difference is more than noise, corrected for their number."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.p_adjusted <= 1 - self.after.confidence)
+
+    @property
+    def tested(self) -> Mask:
+        """Rows that have a test. A sum has none: it is a mean times the installs, and changes with their number."""
+        return np.isfinite(self.p_value)
 
     def columns(self) -> dict[str, list[Any]]:
         """The tidy table, column by column; what is not known is None."""
@@ -59,7 +66,8 @@ class Comparison:
         }
         for name in _NUMBERS:
             found[name] = [float(x) if np.isfinite(x) else None for x in getattr(self, name)]
-        return found | {"changed": [bool(changed) for changed in self.changed]}
+        both = zip(self.changed, self.tested, strict=True)
+        return found | {"changed": [bool(changed) if tested else None for changed, tested in both]}
 
 
 def compare(before: Decoding, after: Decoding) -> Comparison:
@@ -80,14 +88,13 @@ def compare(before: Decoding, after: Decoding) -> Comparison:
     difference = after.estimate[b] - before.estimate[a]
     std_error = np.hypot(before.std_error[a], after.std_error[b])
     low, high = _interval(before, a, after, b)
-    p_value = _p_values(before, a, after, b)
-    roles = tuple(before.roles[i] for i in a)
-    is_answer = np.array([role == ANSWER for role in roles])
-    corrected = adjust(np.where(is_answer, p_value, np.nan), after.correction)
+    values, roles = tuple(before.values[i] for i in a), tuple(before.roles[i] for i in a)
+    is_sum = [key == ("sum", NUMBER) for key in zip(values, roles, strict=True)]
+    p_value = np.where(is_sum, np.nan, _p_values(before, a, after, b))
     return Comparison(
         before=before,
         after=after,
-        values=tuple(before.values[i] for i in a),
+        values=values,
         roles=roles,
         estimate_before=before.estimate[a],
         estimate_after=after.estimate[b],
@@ -96,8 +103,18 @@ def compare(before: Decoding, after: Decoding) -> Comparison:
         low=low,
         high=high,
         p_value=p_value,
-        p_adjusted=np.where(is_answer, corrected, np.minimum(2 * p_value, 1)),
+        p_adjusted=_adjusted(p_value, roles, after.correction),
     )
+
+
+def _adjusted(p_value: Array, roles: Sequence[Role], correction: Correction) -> Array:
+    """Answers are many and corrected for it, so are numbers; `absent` and `other` are two questions of their own."""
+    found = np.minimum(2 * p_value, 1)
+    for of in (ANSWER, NUMBER):
+        chosen = np.array([role == of for role in roles])
+        if chosen.any():
+            found = np.where(chosen, adjust(np.where(chosen, p_value, np.nan), correction), found)
+    return found
 
 
 def _interval(before: Decoding, a: Index, after: Decoding, b: Index) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ from hubbub.analysis.engines.engine import Engine, engine_from
 from hubbub.analysis.estimation.cells import pool
 from hubbub.analysis.estimation.threads import one_thread
 from hubbub.analysis.joint_decoding import decode_cross, decode_pair
-from hubbub.analysis.kinds import kind_of
+from hubbub.analysis.kinds import kind_of, silence_counts_as
 from hubbub.analysis.kinds.string_lists import decode_lists as decode_string_lists
 from hubbub.analysis.options import DEFAULTS, QUANTILES, Options
 from hubbub.analysis.progress import NamedProgress
@@ -166,9 +166,8 @@ def _disagreements(tallies: Sequence[Tally], candidates: Iterable[str] | None, o
         yield f"candidates are for string metrics, {first.name} is a {first.kind}"
     if (options.ranges or options.quantiles != QUANTILES) and not kind_of(first.shape.form).has_ranges:
         yield f"ranges and quantiles are for range metrics, {first.name} is a {first.kind}"
-    if options.exclude_absent and not kind_of(first.shape.form).has_shares:
+    if options.exclude_absent and all(silence_counts_as(one.metric) for one in tallies):
         yield (
-            f"exclude_absent is for shares: {first.name} is a {first.kind}, in which installs that recorded nothing "
-            "count as the number declared for them, and no message says which did "
-            '(absent = "apart" in metrics.toml asks for it)'
+            f"exclude_absent (--exclude-absent) needs installs that did not answer: {first.name} is a {first.kind}, in "
+            f"which those that recorded nothing count as {silence_counts_as(first)}, and no message says which did"
         )

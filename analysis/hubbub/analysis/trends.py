@@ -61,7 +61,7 @@ class Point:
     change_low: float | None = None  # lower end of its interval
     change_high: float | None = None  # upper end
     p_value: float | None = None  # of no change, two-sided, corrected over the values of this epoch
-    changed: bool | None = None  # whether it is more than noise
+    changed: bool | None = None  # whether it is more than noise; None: not tested
     annotation: str = ""  # what happened in this epoch
 
     def row(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _change(made: Comparison, value: str, role: Role) -> dict[str, Any]:
         "change_low": float(made.low[i]),
         "change_high": float(made.high[i]),
         "p_value": float(made.p_adjusted[i]) if np.isfinite(made.p_adjusted[i]) else None,
-        "changed": bool(made.changed[i]),
+        "changed": bool(made.changed[i]) if made.tested[i] else None,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hubbub.analysis.kinds import kind_of
+from hubbub.analysis.kinds import silence_counts_as
 from hubbub.analysis.options import CORRECTIONS, ESTIMANDS
 from hubbub.dashboard.metric_inputs import MetricInputs
 from hubbub.dashboard.periods import choices
@@ -20,7 +20,7 @@ class OptionsView:
 
     fields: tuple[Select, ...]
     more: tuple[Select, ...]
-    has_shares: bool
+    has_absent: bool
     exclude_absent: bool
     open: bool
 
@@ -53,7 +53,7 @@ def options_view(inputs: MetricInputs) -> OptionsView:
     return OptionsView(
         fields=(*([period] if inputs.epochs else ()), *_pickers(inputs), *_by(inputs)),
         more=more,
-        has_shares=kind_of(inputs.snapshot.definitions(inputs.name)[-1].shape.form).has_shares,
+        has_absent=not silence_counts_as(inputs.snapshot.definitions(inputs.name)[-1]),
         exclude_absent=view.exclude_absent,
         open=view.exclude_absent or (view.confidence, view.estimand, view.correction) != _PLAIN,
     )

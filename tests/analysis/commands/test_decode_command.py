@@ -180,6 +180,12 @@ def test_mistakes_are_refused_in_words(world):
         ([flag, "--quantile", "1.5"], "a quantile must be above 0 and below 1, got 1.5"),
         ([flag, page, "--privacy-chart", "x.svg"], "--privacy-chart draws one definition of one metric, got 2"),
         (["--rappor", "a", "b", "c", "--by-epoch"], "--by-epoch and --privacy-chart need a TALLY"),
+        (
+            [flag, "--exclude-absent"],
+            r"\(--exclude-absent\) needs installs that did not answer: asked is a flag, in which those that recorded "
+            "nothing count as no",
+        ),
+        ([flag, "--by", "release", "--by", "platform"], "--by must be given once, got release and platform"),
         ([flag, "--confidence", "2"], "confidence must be at least 0.5 and below 1, got 2.0"),
     ):
         with pytest.raises(Invalid, match=words):

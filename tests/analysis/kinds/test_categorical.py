@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from hubbub.analysis import Options, decode
-from hubbub.protocol.kinds import Choice, Histogram
+from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Set
 from hubbub.protocol.metric import Definition
-from tests.analysis.worlds import tally_of
+from hubbub.protocol.tally import Tally
+from tests.analysis.worlds import define, tally_of
 
 QUICK, FULL = 300, 1_000
 PROBABILITY = np.array([0.2, 0.1, 0.1, 0.6])  # the last is absent
@@ -60,3 +62,18 @@ def assert_errors_are_those_of_samples(name, estimand, populations):
     ratio = np.var(estimates) / np.median(variances)
     assert ratio == pytest.approx(1, abs=5 * np.sqrt(2 / populations) + 0.05)
     return ratio
+
+
+@pytest.mark.parametrize(
+    ("metric", "silence"),
+    [
+        (define(Flag(absent=True)), "asked is a flag, in which those that recorded nothing count as yes"),
+        (define(Set(items=("a", "b"))), "asked is a set, in which those that recorded nothing count as using none"),
+        (define(Choice(choices=("a", "b"), absent="b")), "asked is a choice, in which those that .* count as b"),
+    ],
+)
+def test_where_nobody_is_absent_shares_of_those_who_answered_are_refused(metric: Definition, silence: str) -> None:
+    tally = Tally(metric, {})
+    with pytest.raises(Invalid, match=rf"exclude_absent \(--exclude-absent\) needs .*: {silence}"):
+        decode(tally, options=Options(exclude_absent=True))
+    assert decode(tally).of == "all"

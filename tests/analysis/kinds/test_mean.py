@@ -34,6 +34,6 @@ def test_the_sum_is_of_the_installs_of_an_average_epoch():
 def test_a_mean_of_those_who_answered_is_refused_in_words():
     metric = define(Mean(low=Fraction(0), high=Fraction(30), absent=Fraction(5)))
     tally = Tally(metric, {2960: Counts((1_000,), ((500,),))})
-    words = "exclude_absent is for shares: asked is a mean, in which installs that recorded nothing count as the number"
+    words = "asked is a mean, in which those that recorded nothing count as 5 .absent = "
     with pytest.raises(Invalid, match=words):
         decode(tally, options=Options(exclude_absent=True))

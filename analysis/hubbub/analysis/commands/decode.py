@@ -14,6 +14,7 @@ from hubbub.analysis.candidate_lists import is_long
 from hubbub.analysis.candidates_file import paths_by_metric, read_candidates
 from hubbub.analysis.commands.crosstab import add_crosstab, is_crosstab, run_crosstab
 from hubbub.analysis.commands.installs import installs_text
+from hubbub.analysis.commands.once import Once
 from hubbub.analysis.commands.search import add_search, decode_and_say
 from hubbub.analysis.comparison import Comparison, compare
 from hubbub.analysis.decoding import decode_lists
@@ -114,7 +115,9 @@ def _add_trend(parser: ArgumentParser) -> None:
 
 
 def _add_segments(parser: ArgumentParser) -> None:
-    parser.add_argument("--by", metavar="KEY", help="each segment by itself: a key of [segments], such as release")
+    parser.add_argument(
+        "--by", metavar="KEY", action=Once, help="each segment by itself: a key of [segments], such as release"
+    )
     whom = {"--only": "only these installs", "--against-only": "compare with these installs, the before"}
     for flag, what in whom.items():
         parser.add_argument(

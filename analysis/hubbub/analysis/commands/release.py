@@ -12,6 +12,7 @@ from typing import Any
 
 from hubbub.analysis.candidates_file import paths_by_metric, read_candidates
 from hubbub.analysis.commands.decode import add_candidates
+from hubbub.analysis.commands.once import Once
 from hubbub.analysis.options import Options
 from hubbub.analysis.publishing.count_noise import CountNoise
 from hubbub.analysis.publishing.ledger import Budget, open_ledger
@@ -59,7 +60,9 @@ def add_release(parser: ArgumentParser) -> None:
     )
     add_candidates(parser)
     parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
-    parser.add_argument("--by", metavar="KEY", help="figures of each platform or release by itself; with --metrics")
+    parser.add_argument(
+        "--by", metavar="KEY", action=Once, help="figures of each platform or release by itself; with --metrics"
+    )
     parser.add_argument("--metrics", metavar="FILE", help="the registry that declares the values of KEY")
     parser.add_argument(
         "--top", metavar="K", type=int, help="with --by: only the K values with the most reports, chosen with noise"

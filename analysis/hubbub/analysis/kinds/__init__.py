@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from hubbub.analysis.kinds.kind import Kind
+from hubbub.protocol.metric import Definition
 
 KINDS = {
     "flag": "hubbub.analysis.kinds.flag:FLAG",
@@ -31,3 +32,8 @@ def kind_of(name: str) -> Kind[Any]:
     module, _, attribute = KINDS[name].partition(":")
     found: Kind[Any] = getattr(import_module(module), attribute)
     return found
+
+
+def silence_counts_as(metric: Definition) -> str:
+    """The answer that an install counts as which recorded nothing, in words; empty: it is absent."""
+    return "0, the sum of nothing" if metric.accumulate == "sum" else kind_of(metric.shape.form).silent_as(metric.shape)

@@ -80,6 +80,7 @@ CHOICE: Kind[Choice] = Kind(
     toml=_toml,
     tested=lambda shape, candidates: len(shape.listed),
     asked=lambda shape: 1.0,
+    silent_as=lambda shape: shape.absent or "",
     factor=_factor,
     released=lambda decoding: range(len(decoding)),
     plan_options=(PlanOption("num_choices", 8, "choice (default: 8)"),),

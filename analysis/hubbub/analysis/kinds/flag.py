@@ -48,6 +48,7 @@ FLAG: Kind[Flag] = Kind(
     planned=_planned,
     toml=lambda shape: "absent = false",
     asked=lambda shape: 1.0,
+    silent_as=lambda shape: "yes" if shape.absent else "no",
     factor=_factor,
     released=lambda decoding: range(len(decoding)),
 )

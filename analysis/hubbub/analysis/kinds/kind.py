@@ -97,7 +97,8 @@ class Kind(Generic[S]):
     """The rows of a result that can be published, because their errors allow for noise on counts; None: none."""
     factor: Callable[[PooledTally, Sequence[str], Options], Factor] | None = None
     """Of one side of a crosstab, given the counts of that side; None: its answers can be none."""
-    has_shares: bool = True
-    """Whether its rows are shares, so that those among the installs that answered can be asked for."""
+    silent_as: Callable[[S], str] = lambda shape: ""
+    """The answer that an install counts as which recorded nothing, in words; empty: it is absent, so that shares of
+    those who answered can be asked for."""
     has_ranges: bool = False
     """Whether shares of any range and quantiles can be asked for."""

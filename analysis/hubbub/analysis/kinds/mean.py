@@ -171,7 +171,7 @@ MEAN: Kind[Mean] = Kind(
     plan_remarks=_remarks,
     slots=lambda shape: shape.points,
     factor=_factor,
-    has_shares=False,
+    silent_as=lambda shape: f'{float(shape.absent):g} (absent = "apart" in metrics.toml tells them apart)',
     toml=lambda shape: f"low = 0\nhigh = 1\nabsent = 0\npoints = {shape.points}",
     released=lambda decoding: [0],  # not the sum: it rests on the number of installs, too
     goal=Goal(

@@ -160,7 +160,7 @@ MEAN_APART: Kind[Mean] = replace(
     plan_options=(),  # `points` is that of a mean
     plan_remarks=_remarks,
     slots=lambda shape: shape.num_masks,
-    has_shares=True,
+    silent_as=lambda shape: "",
     released=lambda decoding: [i for i, value in enumerate(decoding.values) if value != "sum"],
     toml=lambda shape: f'low = 0\nhigh = 1\nabsent = "apart"\npoints = {shape.points}',
 )

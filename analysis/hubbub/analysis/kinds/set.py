@@ -100,6 +100,7 @@ SET: Kind[Set] = Kind(
     tested=lambda shape, candidates: len(shape.listed),
     asked=lambda shape: shape.items_per_report / shape.num_places,
     factor=_factor,
+    silent_as=lambda shape: "using none of the items",
     released=lambda decoding: range(len(decoding)),
     plan_options=(
         PlanOption("num_items", 8, "set (default: 8)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from html import escape
-from math import log10
+from math import floor, log10
 
 import numpy as np
 
@@ -175,14 +175,34 @@ def comparison_table(comparison: Comparison, most: int = SHOWN, style: Style = P
     lines = [row if comparison.changed[i] else style.faint(row) for i, row in zip(order, rows, strict=True)]
     common = in_words(set(comparison.before.segment) & set(after.segment))
     name = ", ".join(filter(None, (after.metric, common)))
-    return "\n".join([style.bold(f"{name} ({after.kind}{unit})"), "", header, *lines, "", _independence(comparison)])
+    notes = [_independence(comparison), *([SUM_NOTE] if ("sum", NUMBER) in _rows_of(comparison) else [])]
+    return "\n".join([style.bold(f"{name} ({after.kind}{unit})"), "", header, *lines, "", *notes])
+
+
+SUM_NOTE = "The sum is not tested: it is a mean times the number of installs, and differs where only that number does."
+
+
+def _rows_of(comparison: Comparison) -> list[tuple[str, Role]]:
+    return list(zip(comparison.values, comparison.roles, strict=True))
+
+
+def _are_apart(comparison: Comparison) -> bool:
+    """Whether the sides are different installs, such as those of two releases: they differ, and nothing changed."""
+    before, after = dict(comparison.before.segment), dict(comparison.after.segment)
+    return any(before[key] != after[key] for key in before.keys() & after.keys())
 
 
 def _independence(comparison: Comparison) -> str:
-    before, after = dict(comparison.before.segment), dict(comparison.after.segment)
-    if any(before[key] != after[key] for key in before.keys() & after.keys()):
+    if _are_apart(comparison):
         return "The two sides are different installs: variances add."
     return "The two sides are taken as independent: variances add."
+
+
+def _outcome(comparison: Comparison, i: int) -> str:
+    if not comparison.tested[i]:
+        return "not tested"
+    seen, unseen = ("differs", "no difference seen") if _are_apart(comparison) else ("changed", "no change seen")
+    return seen if comparison.changed[i] else unseen
 
 
 def comparison_header(comparison: Comparison) -> list[str]:
@@ -203,15 +223,43 @@ def compared(comparison: Comparison, most: int = SHOWN) -> list[int]:
 
 
 def comparison_cells(comparison: Comparison, i: int) -> list[str]:
-    show: Show = number if comparison.roles[i] == NUMBER else percent
+    is_number = comparison.roles[i] == NUMBER
+    show: Show = number if is_number else percent
+    sides = float(comparison.estimate_before[i]), float(comparison.estimate_after[i])
+    ends = float(comparison.low[i]), float(comparison.high[i])
     return [
         comparison.values[i],
-        show(comparison.estimate_before[i]),
-        show(comparison.estimate_after[i]),
-        show(comparison.difference[i]),
-        f"{show(comparison.low[i])} to {show(comparison.high[i])}",
-        "changed" if comparison.changed[i] else "no change seen",
+        *map(show, sides),
+        *change_in_words(float(comparison.difference[i]), ends, sides, is_number=is_number),
+        _outcome(comparison, i),
     ]
+
+
+def change_in_words(
+    change: float, ends: tuple[float, float], sides: tuple[float, float], *, is_number: bool
+) -> tuple[str, str]:
+    """How far apart two sides are, and the interval of that: of shares in points of percent, `+1.2 points`, with as
+    many digits as the sides have, or more where the interval is so narrow that these would not show it."""
+    if is_number:
+        return _signed(change, number), " to ".join(_signed(end, number) for end in ends)
+    digits = max((_decimals(side) for side in sides if np.isfinite(side)), default=1)
+    half = 50 * (ends[1] - ends[0])
+    if np.isfinite(half) and half > 0:
+        digits = min(max(digits, -floor(log10(half))), 4)
+
+    def points(share: float) -> str:
+        return f"{100 * share:.{digits}f}" if np.isfinite(share) else "unknown"
+
+    low, high = (_signed(end, points) for end in ends)
+    return f"{_signed(change, points)} points", f"{low} to {high} points"
+
+
+def _signed(x: float, show: Show) -> str:
+    """With a plus where it is one; what rounds to nothing has no sign."""
+    text = show(x)
+    if not np.isfinite(x):
+        return text
+    return text.removeprefix("-") if not text.strip("-0.,") else f"+{text}" if x > 0 else text
 
 
 def _side(decoding: Decoding, other: Decoding) -> str:
@@ -275,9 +323,12 @@ def percent(share: float) -> str:
         return "unknown"
     if share == 0:
         return "0 %"
-    digits = 1 if abs(share) >= 0.1 else 2 if abs(share) >= 0.001 else 4
-    text = f"{100 * share:.{digits}f} %"
+    text = f"{100 * share:.{_decimals(share)}f} %"
     return "0 %" if float(text[:-2]) == 0 else text
+
+
+def _decimals(share: float) -> int:
+    return 1 if abs(share) >= 0.1 else 2 if abs(share) >= 0.001 else 4
 
 
 def plain_percent(share: float) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from hubbub.analysis.render.charts import COLOURS, WIDTH, altair, line_colours, styled
 from hubbub.analysis.render.export import csv_cell
 from hubbub.analysis.render.terminal import Style
-from hubbub.analysis.render.text import number, percent, text_table
+from hubbub.analysis.render.text import change_in_words, number, percent, text_table
 from hubbub.analysis.result import NUMBER, Decoding
 from hubbub.analysis.trends import COLUMNS, Annotation, Point, followed, trend
 from hubbub.protocol.invalid import Invalid
@@ -57,8 +57,16 @@ def _cells(point: Point) -> list[str]:
     measured = [point.value, point.epoch, show(point.estimate), f"{show(point.low)} to {show(point.high)}"]
     if point.change is None:
         return [*measured, "", "", point.annotation]
-    verdict = "changed" if point.changed else "no significant change"
-    return [*measured, ("+" if point.change > 0 else "") + show(point.change), verdict, point.annotation]
+    verdict = {True: "changed", False: "no significant change", None: "not tested"}[point.changed]
+    assert point.change_low is not None
+    assert point.change_high is not None
+    change, _ = change_in_words(
+        point.change,
+        (point.change_low, point.change_high),
+        (point.estimate - point.change, point.estimate),
+        is_number=point.role == NUMBER,
+    )
+    return [*measured, change, verdict, point.annotation]
 
 
 def trend_chart(points: Sequence[Point], annotations: Iterable[Annotation] = ()) -> Any:

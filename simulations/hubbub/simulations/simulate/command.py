@@ -18,6 +18,7 @@ import numpy as np
 
 from hubbub.analysis import progress
 from hubbub.analysis.candidates_file import MOST_CANDIDATES
+from hubbub.analysis.commands.once import Once
 from hubbub.analysis.engines.engine import FORMS as ENGINES
 from hubbub.analysis.engines.engine import engine_from
 from hubbub.protocol.invalid import Invalid, brief, plural, require
@@ -110,7 +111,9 @@ def _add_results(parser: ArgumentParser) -> None:
 
 
 def _add_segments(parser: ArgumentParser) -> None:
-    parser.add_argument("--by", metavar="KEY", help="each segment by itself: a key of [segments], such as platform")
+    parser.add_argument(
+        "--by", metavar="KEY", action=Once, help="each segment by itself: a key of [segments], such as platform"
+    )
     parser.add_argument(
         "--split",
         metavar="VALUE:WEIGHT,...",
