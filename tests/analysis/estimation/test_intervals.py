@@ -37,6 +37,26 @@ def test_without_noise_the_score_interval_is_wilsons():
     assert (low[0], high[0]) == pytest.approx((wilson.low, wilson.high))
 
 
+@given(numbers, st.floats(1e-3, 1), st.floats(-0.5, 0.5))
+def test_a_variance_that_grows_is_taken_at_the_ends_of_an_interval(estimate, error, slope):
+    ends = normal_interval(np.array([estimate]), np.array([error]), 0.95, slope=np.array([slope]))
+    for (end,) in ends:
+        spread = error**2 + slope * (end - estimate)
+        assert (estimate - end) ** 2 == pytest.approx(1.959964**2 * spread, rel=1e-5, abs=1e-9)
+
+
+@given(numbers, st.floats(0.5, 2), st.floats(0.02, 0.1), st.floats(0, 0.05), st.floats(0, 2e-3))
+def test_variance_and_covariance_that_grow_are_taken_at_the_ratio_tested(top, bottom, var_top, growth, together):
+    var_bottom, covariance = 1e-3, together * max(top, 0)
+    slopes = np.array([growth]), np.array([together])
+    found = ratios(np.array([top]), bottom, np.array([var_top]), np.array([covariance]), var_bottom, 0.95, slopes)
+    for r in (found.low[0], found.high[0]):
+        more = r * bottom - top
+        spread = var_top + growth * more - 2 * r * (covariance + together * more) + r**2 * var_bottom
+        if spread > 0:
+            assert (top - r * bottom) ** 2 == pytest.approx(1.959964**2 * spread, rel=1e-4, abs=1e-7)
+
+
 def test_a_ratio_to_what_may_be_nothing_has_no_interval():
     found = ratios(np.array([0.1]), 0.01, np.array([0.01]), np.array([0.0]), 0.01, 0.95)
     assert (found.low[0], found.high[0]) == (-np.inf, np.inf)

@@ -96,13 +96,18 @@ def score_interval(estimate: Array, variance: Variance, confidence: float) -> tu
 
 
 def normal_interval(
-    estimate: Array, std_error: Array, confidence: float, degrees: float = np.inf
+    estimate: Array, std_error: Array, confidence: float, degrees: float = np.inf, slope: Array | float = 0.0
 ) -> tuple[Array, Array]:
-    """Estimate plus and minus, by Student's law where the spread was itself estimated from few cells."""
+    """Estimate plus and minus, by Student's law where the spread was itself estimated from few cells.
+
+    With the slope of the variance at the estimate it is a score interval: all f with (estimate - f)^2 <= z^2 (error^2 +
+    slope (f - estimate)), whose middle is z^2 slope / 2 above the estimate.
+    """
     tail = (1 - confidence) / 2
     times = -float(stdtrit(degrees, tail)) if np.isfinite(degrees) else exceeded_with(tail)
-    reach = times * std_error
-    return estimate - reach, estimate + reach
+    up = times**2 * slope / 2
+    reach = np.hypot(times * std_error, up)
+    return estimate + up - reach, estimate + up + reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,21 +183,26 @@ def ratios(
     covariance: Array,
     var_bottom: float | Array,
     confidence: float,
+    slopes: tuple[Array, Array] | None = None,
 ) -> Ratios:
     """top / bottom, each with its interval by Fieller (1954): all ratios r for which top - r bottom is not surprising.
     One bottom for all, or one for each.
 
-    Where the bottom itself may be nothing, no ratio can be excluded and the interval is the whole line.
+    `slopes` say by how much variance and covariance of the top grow with it: they are then taken where the top is
+    r bottom. Where the bottom itself may be nothing, no ratio can be excluded and the interval is the whole line.
     """
     bottom, var_bottom = np.broadcast_to(bottom, top.shape), np.broadcast_to(var_bottom, top.shape)
+    of_variance, of_covariance = slopes or (np.zeros_like(top), np.zeros_like(top))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = top / bottom
         spread = var_top - 2 * ratio * covariance + ratio**2 * var_bottom
         std_error = np.sqrt(np.maximum(spread, 0)) / np.abs(bottom)
         z2 = critical(confidence) ** 2
-        a = bottom**2 - z2 * var_bottom
-        b = top * bottom - z2 * covariance
-        c = top**2 - z2 * var_top
+        # (top - r bottom)^2 = z^2 (var_top - 2 r covariance + r^2 var_bottom); the first two grow with r bottom - top.
+        a = bottom**2 - z2 * var_bottom + 2 * z2 * of_covariance * bottom
+        b = top * bottom - z2 * covariance + z2 * of_covariance * top + z2 * of_variance * bottom / 2
+        c = top**2 - z2 * var_top + z2 * of_variance * top
         root = np.sqrt(np.maximum(b**2 - a * c, 0))
-        low, high = (np.where(a > 0, (b + side * root) / a, side * np.inf) for side in (-1, 1))
+        known = bottom**2 > z2 * var_bottom
+        low, high = (np.where(known, (b + side * root) / a, side * np.inf) for side in (-1, 1))
     return Ratios(ratio, std_error, low, high)

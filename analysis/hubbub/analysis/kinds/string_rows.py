@@ -50,13 +50,13 @@ def table_of(
     """The result, from estimates of those listed that are the `first` of their group."""
     answered = Answered.of(pools, design, found, options)
     sampled = Sampled.of(pools, design, found, options).spread_out(first, len(listed))
-    rows, thresholds, crowd_guess = _rows(listed, first, found, answered, design, sampled, options)
+    rows, thresholds, growth, crowd_guess = _rows(listed, first, found, answered, design, sampled, options)
     floor = float(np.median(thresholds[first])) if len(first) else np.nan
     if found.crowd is not None:  # rows are the exceptions: what an average candidate would have needed
         _, level = detected(rows.p_value[first], options.alpha, options.correction, found.crowd.known)
         floor = found.threshold(level) * found.crowd.typical_error
     if options.exclude_absent:
-        rows = _among_answered(rows, answered, thresholds, sampled, options, crowd_guess)
+        rows = _among_answered(rows, answered, thresholds, sampled, growth, options, crowd_guess)
     return assemble(
         pools,
         options,
@@ -197,9 +197,9 @@ def _rows(
     design: Design,
     sampled: Sampled,
     options: Options,
-) -> tuple[Columns, Array, float]:
-    """The rows, for each the estimate at which it would have been detected, and the best guess of what those hold that
-    have no row."""
+) -> tuple[Columns, Array, Array, float]:
+    """The rows, for each the estimate at which it would have been detected, by how much the variance of each listed one
+    grows with its share, and the best guess of what those hold that have no row."""
     count, crowd = len(listed), found.crowd
 
     def spread_out(values: Array, nothing: float) -> Array:
@@ -211,9 +211,11 @@ def _rows(
     share = np.clip(np.nan_to_num(estimate), 0, 1)
     # Cells hold the sampling of a string's holders as if each bit sampled them anew. They are sampled once, and of the
     # installs that reported not at all.
-    own = share * (1 - share) * (sampled.whole - sampled.finite - sampled.cells)
+    beyond_cells = sampled.whole - sampled.finite - sampled.cells
+    own = share * (1 - share) * beyond_cells
     std_error = np.sqrt(np.maximum(fit_error**2 + own, 0.04 * fit_error**2))
-    low, high = normal_interval(estimate, std_error, options.confidence, found.degrees)
+    growth = spread_out(_growth(design, found), 0.0) + (1 - 2 * share) * beyond_cells
+    low, high = normal_interval(estimate, std_error, options.confidence, found.degrees, growth)
     # In a single cohort a string outside the list may set just the bits of a candidate: nothing tells the two apart.
     p_value = spread_out(found.p_value, np.nan) if _cohorts_seen(design) > 1 else np.full(count, np.nan)
     chosen, level = detected(p_value, options.alpha, options.correction, crowd.known if crowd else 0)
@@ -247,23 +249,44 @@ def _rows(
         low_selected=np.concatenate([low_selected, [np.nan] * 2]),
         high_selected=np.concatenate([high_selected, [np.nan] * 2]),
     )
-    return rows, np.concatenate([threshold * fit_error, [np.nan] * 2]), crowd_guess
+    return rows, np.concatenate([threshold * fit_error, [np.nan] * 2]), growth, crowd_guess
+
+
+def _growth(design: Design, found: StringEstimates) -> Array:
+    """By how much the variance of each estimate grows with the share itself. A holder more raises all cells of a
+    string, and a cell counts in its estimate by weight x error^2."""
+    if found.fit is None:
+        return np.zeros(design.num_candidates)
+    share = np.clip(found.fit.expected, 0, 1)
+    cells = found.fit.weights.cells
+    of_cells = np.where(cells > 0, design.slope + design.sampling * (1 - 2 * share), 0.0)
+    error = np.where(np.isfinite(found.std_error), found.std_error, 0.0)
+    return np.asarray(design.gather(cells**2 * of_cells) * error**4)
 
 
 def _among_answered(
-    rows: Columns, answered: Answered, thresholds: Array, sampled: Sampled, options: Options, crowd_guess: float
+    rows: Columns,
+    answered: Answered,
+    thresholds: Array,
+    sampled: Sampled,
+    growth: Array,
+    options: Options,
+    crowd_guess: float,
 ) -> Columns:
-    """Shares of those who answered. A string's bits are part of all ones, so top and bottom covary."""
+    """Shares of those who answered. A string's bits are part of all ones, so top and bottom covary; both this and the
+    variance of the string are taken at the ratio tested."""
     kept = [i for i, role in enumerate(rows.roles) if role != ABSENT]
     top, variance = rows.estimate[kept], rows.std_error[kept] ** 2
     share = np.clip(np.nan_to_num(top), 0, 1)
     var_answered = answered.std_error**2
-    covariance = float(answered.variance.slope[0]) * share
     left = np.append(np.maximum(sampled.whole - sampled.finite, 0), 0)
-    covariance += left * share * (1 - min(max(answered.share, 0), 1))
-    covariance[-1] = var_answered  # `other` is those who answered less all candidates, which are independent of it
+    together = float(answered.variance.slope[0]) + left * (1 - min(max(answered.share, 0), 1))
+    covariance = together * share
+    # `other` is those who answered less all candidates, which are independent of it.
+    covariance[-1], together[-1] = var_answered, 0.0
+    slopes = np.append(growth, 0.0), together
     best = rows.best_guess[kept] / max(float(np.sum(rows.best_guess[kept])) + crowd_guess, 1e-300)
-    among = ratios(top, answered.share, variance, covariance, var_answered, options.confidence)
+    among = ratios(top, answered.share, variance, covariance, var_answered, options.confidence, slopes)
     assert rows.low_selected is not None
     assert rows.high_selected is not None
     low_selected, high_selected = rows.low_selected[kept], rows.high_selected[kept]
