@@ -134,3 +134,18 @@ def test_wrong_use_is_answered_in_words(arguments, words: str) -> None:
 def test_no_more_values_are_advised_than_a_kind_has(capsys) -> None:
     assert run("--kind", "flag", "--installs", "1e6", "--share", "1%", "--change-rate", "0.02") == 0
     assert "max_values = 2 (lifetime epsilon" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("installs", ["100,000", "100_000", "1e5"])
+def test_installs_may_be_grouped(installs: str, capsys) -> None:
+    assert run("--kind", "flag", "--installs", "100000", "--epsilon", "1") == 0
+    plain = capsys.readouterr().out
+    assert run("--kind", "flag", "--installs", installs, "--epsilon", "1") == 0
+    assert capsys.readouterr().out == plain
+
+
+@pytest.mark.parametrize("installs", ["10,00", "many", "1,0000", ",100"])
+def test_installs_that_are_no_number_are_refused_in_words(installs: str, capsys) -> None:
+    with pytest.raises(SystemExit):
+        run("--kind", "flag", "--installs", installs, "--epsilon", "1")
+    assert f"--installs: must be a number such as 100000, 100,000 or 1e5, got {installs!r}" in capsys.readouterr().err
