@@ -46,6 +46,12 @@ def test_the_app_runs_at_once_and_reports_only_after_a_yes(tmp_path: Path) -> No
     assert app() == "Telemetry is on, because you agreed.\n"
 
 
+def test_what_init_writes_draws_no_warning(tmp_path: Path) -> None:
+    hubbub("init", tmp_path / "mine")
+    done = hubbub("check", tmp_path / "mine" / "metrics.toml")
+    assert "lifetime_epsilon" not in done.stdout + done.stderr
+
+
 def test_init_overwrites_nothing(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("mine")
     done = hubbub("init", tmp_path, status=2)

@@ -114,6 +114,19 @@ REDEFINED = [
     ("mean", {}, {"points": "3"}, "points 3, before 2"),
     ("choice", {}, {"reserve": "2"}, "reserve 2, before 0"),
     ("choice", {"reserve": "1", "named": '["d"]'}, {"reserve": "2"}, "reserve 2, before 1; named none, before d"),
+    (
+        "choice",
+        {"reserve": "2"},
+        {"reserve": "2", "choices": '["a", "b", "c", "d"]'},
+        'choices a, b, c, d, before a, b, c (named = ["d"] gives spare places to what is added, and earlier answers, '
+        "budget and counts go on)",
+    ),
+    (
+        "choice",
+        {"reserve": "2"},
+        {"reserve": "2", "choices": '["a", "b", "c", "d", "e", "f"]'},
+        "choices a, b, c, d, e, f, before a, b, c",
+    ),
     ("mean", {}, {"absent": '"apart"'}, "absent apart, before 0"),
     ("mean", {"points": "4"}, {}, "points 2, before 4"),
     ("histogram", {}, {"edges": "[0, 1, 10]"}, "edges 0, 1, 10, before 0, 1, 10, 100"),

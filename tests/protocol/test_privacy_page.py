@@ -112,7 +112,7 @@ def test_the_numbers_are_those_of_the_registry() -> None:
         assert metric.name.replace("_", " ").capitalize() in page
         assert metric.why in page
         assert metric.owner in page
-    assert "epsilon 60, never renewed" in page
+    assert "epsilon 59, never renewed" in page
     assert str(EXAMPLE.recipient) in page
 
 

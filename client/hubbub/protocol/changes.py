@@ -13,6 +13,7 @@ from hubbub.protocol.epsilon import show
 from hubbub.protocol.label import how_often, span
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
+from hubbub.protocol.shape import ListShape
 
 
 class Change(NamedTuple):
@@ -94,7 +95,8 @@ def _changes_of_metric(old: Metric, new: Metric) -> Iterator[Change]:
     name = new.name
     if old.metric_hash != new.metric_hash:
         # Even if it asks less: earlier answers stay known, and the new definition is answered on top of them.
-        yield Change(name, f"asked anew and differently, on top of earlier answers: {_what_differs(old, new)}", True)
+        what = f"{_what_differs(old, new)}{_could_be_named(old, new)}"
+        yield Change(name, f"asked anew and differently, on top of earlier answers: {what}", True)
     else:
         yield from _changes_of_names(old, new)
     if old.max_values != new.max_values and old.hold is new.hold is None:
@@ -112,6 +114,17 @@ def _changes_of_metric(old: Metric, new: Metric) -> Iterator[Change]:
         yield Change(name, f'another purpose: "{new.why}", before "{old.why}"', True)
     if old.owner != new.owner:
         yield Change(name, f"asked by {new.owner}, before by {old.owner}", True)
+
+
+def _could_be_named(old: Metric, new: Metric) -> str:
+    """What was added to a list that has spare places could have one of them."""
+    if not (isinstance(old.shape, ListShape) and isinstance(new.shape, ListShape) and old.shape.spare):
+        return ""
+    added = [name for name in new.shape.declared if name not in old.shape.listed]
+    if not added or len(added) > old.shape.spare:
+        return ""
+    names = ", ".join(f'"{name}"' for name in (*old.shape.named, *added))
+    return f" (named = [{names}] gives spare places to what is added, and earlier answers, budget and counts go on)"
 
 
 def _changes_of_names(old: Metric, new: Metric) -> Iterator[Change]:

@@ -148,3 +148,18 @@ def test_a_plan_of_a_registry_says_where_more_slots_would_give_more_points(tmp_p
     assert said.startswith(
         "warning: [metrics.time] max_values is 2 and so points 2: max_values = 5 gives as many points"
     )
+
+
+@pytest.mark.parametrize("installs", ["100,000", "100_000", "1e5"])
+def test_installs_may_be_grouped(installs: str, capsys) -> None:
+    assert run("--kind", "flag", "--installs", "100000", "--epsilon", "1") == 0
+    plain = capsys.readouterr().out
+    assert run("--kind", "flag", "--installs", installs, "--epsilon", "1") == 0
+    assert capsys.readouterr().out == plain
+
+
+@pytest.mark.parametrize("installs", ["10,00", "many", "1,0000", ",100"])
+def test_installs_that_are_no_number_are_refused_in_words(installs: str, capsys) -> None:
+    with pytest.raises(SystemExit):
+        run("--kind", "flag", "--installs", installs, "--epsilon", "1")
+    assert f"--installs: must be a number such as 100000, 100,000 or 1e5, got {installs!r}" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.analysis import Options, decode
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.kinds import Choice, Flag, Histogram, Set
+from hubbub.protocol.kinds import Choice, Flag, Histogram, Range, Set
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Tally
 from tests.analysis.worlds import define, tally_of
@@ -77,3 +77,16 @@ def test_where_nobody_is_absent_shares_of_those_who_answered_are_refused(metric:
     with pytest.raises(Invalid, match=rf"exclude_absent \(--exclude-absent\) needs .*: {silence}"):
         decode(tally, options=Options(exclude_absent=True))
     assert decode(tally).of == "all"
+
+
+def test_nobody_is_absent_from_a_sum() -> None:
+    """Nothing added is 0, which is in a bucket: all installs are, and the best guess knows it."""
+    metric = define(Histogram(edges=tuple(map(Fraction, range(4))), buckets_per_report=3)).replace(accumulate="sum")
+    tally = tally_of(metric, [500, 300, 200, 0], np.random.default_rng(4))
+    found = decode(tally)
+    assert found.roles == ("answer",) * 3
+    assert found.best_guess.sum() == pytest.approx(1)
+    numbers = define(Range(low=Fraction(0), high=Fraction(4), num_leaves=4, branching=4)).replace(accumulate="sum")
+    assert "absent" not in decode(tally_of(numbers, [500, 300, 200, 0, 0], np.random.default_rng(5))).roles
+    with pytest.raises(Invalid, match="those that recorded nothing count as 0, the sum of nothing"):
+        decode(tally, options=Options(exclude_absent=True))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf
+from re import fullmatch
 from typing import Any
 
 from hubbub.analysis.kinds import KINDS, kind_of
@@ -51,7 +52,7 @@ def add_plan(parser: ArgumentParser) -> None:
         help="of the metric (default: string); discovery is a string with discover = true, mean_apart a mean "
         'with absent = "apart"',
     )
-    parser.add_argument("--installs", type=float, help="that run the app")
+    parser.add_argument("--installs", type=_count, help="that run the app")
     parser.add_argument("--share", type=_share, help="of installs that hold the answer to be seen: 0.01 or 1%%")
     parser.add_argument("--epsilon", type=Fraction, help="epsilon_one_report")
     parser.add_argument("--power", type=_share, help="probability of detection (default: 0.8)")
@@ -368,6 +369,15 @@ def _epsilon_keys(metric: Metric, one: Fraction, permanent: Fraction) -> dict[st
     if metric.hold is not None:
         return {"epsilon_history": permanent}
     return {"epsilon_one_report": one, "epsilon_permanent": permanent}
+
+
+def _count(text: str) -> float:
+    """`100000`, `100,000`, `100_000` or `1e5`."""
+    plain = text.replace(",", "") if fullmatch(r"[0-9]{1,3}(,[0-9]{3})+", text) else text
+    try:
+        return float(plain)
+    except ValueError:
+        raise ArgumentTypeError(f"must be a number such as 100000, 100,000 or 1e5, got {text!r}") from None
 
 
 def _share(text: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -29,14 +30,15 @@ def decode_histogram(pools: Pools, candidates: Sequence[str], options: Options) 
     buckets = [[shape.bucket(c, i) for i in range(shape.buckets_per_report)] for c in range(shape.num_cohorts)]
     names = [f"[{a:g}, {b:g})" for a, b in pairwise(float(edge) for edge in shape.edges)]
     names[-1] = names[-1][:-1] + "]"
+    always = all(pool.metric.accumulate == "sum" for pool in pools)  # nothing added is 0, which is in a bucket
     questions = Questions(
         values=names,
         roles=[ANSWER] * len(names),
         asked=[bits for _ in pools for bits in buckets],
-        best_guess=learnt_shares,
+        best_guess=partial(learnt_shares, exactly=True) if always else learnt_shares,
         # A fake picks its cohort: those asked about a bucket are a part of everyone, in which it weighs more.
         attack_gain=shape.num_buckets / shape.buckets_per_report * bit_attack_gain(pools),
-        rest_is_absent=True,
+        rest_is_absent=not always,
     )
     return decode_answers(pools, questions, options)
 

@@ -41,6 +41,8 @@ def decode_range(pools: Pools, candidates: Sequence[str], options: Options) -> D
     finite = finite_population(pools, options.estimand)
     distribution = Distribution.of(levels, float(shape.low), float(shape.high), finite, options.confidence)
     rows, if_empty = _rows(distribution, shape.unit, options)
+    if all(pool.metric.accumulate == "sum" for pool in pools):  # nothing added is 0, which is in the range
+        rows = rows.only([i for i, role in enumerate(rows.roles) if role != ABSENT])
     tests = max(1, sum(role == ANSWER for role in rows.roles))
     # All cells of a level have the same noise but for the shares around them.
     floor = np.nan if options.ranges else float(if_empty[0]) * Rule(tests, options.alpha).deviations

@@ -34,7 +34,7 @@ class Set(ListShape, kw_only=True):
     def _broken_rules(self) -> Iterator[str]:
         yield from self.broken_list("items", MAX_BITS)
         most = min(len(self.items), MOST_ASKED)
-        if not 1 <= self.items_per_report <= most:
+        if self.items and not 1 <= self.items_per_report <= most:
             yield f"items_per_report must be in [1, {most}], got {self.items_per_report}"
 
     @cached_property
