@@ -112,10 +112,12 @@ class Definition(Value, kw_only=True):
 
     @property
     def kind(self) -> str:
+        """The kind of question, as metrics.toml has it: `flag`, `choice`, ..."""
         return self.shape.kind
 
     @cached_property
     def metric_hash(self) -> str:
+        """The hash of all that decoding depends on, in hex: the metric's name on the wire, in memos and in tallies."""
         return hash_of(canonical(self.to_json()))
 
     @cached_property
@@ -208,6 +210,7 @@ class Definition(Value, kw_only=True):
     # -- JSON: in tallies, and as the text that is hashed
 
     def to_json(self) -> dict[str, Any]:
+        """The form that is hashed."""
         return dict(self._form)
 
     @cached_property
@@ -355,6 +358,7 @@ class Metric(Definition, kw_only=True):
 
     @property
     def retention_days(self) -> int:
+        """How many days its counts are kept."""
         return int(self.retention[:-1]) * _DAYS[self.retention[-1]]
 
     def terms_to_json(self) -> dict[str, Any]:

@@ -40,6 +40,8 @@ class Shape(Value, kw_only=True):
     """A question. Facts that a kind does not set itself are as they are here."""
 
     kind: ClassVar[str]
+    """Its name in metrics.toml."""
+
     is_number: ClassVar[bool] = False
     """Whether a value is a number with limits and perhaps a unit."""
 
@@ -80,6 +82,7 @@ class Shape(Value, kw_only=True):
 
     @cached_property
     def num_cohorts(self) -> int:
+        """Into how many groups its installs are drawn, each with a question or a hash of its own."""
         return 1
 
     @cached_property
@@ -178,6 +181,7 @@ class Shape(Value, kw_only=True):
 
     @cached_property
     def unit(self) -> str:
+        """Of a number: what it is counted in; empty where nothing is said."""
         return ""
 
     @cached_property

@@ -19,6 +19,7 @@ from hubbub.protocol.invalid import Invalid, brief
 from hubbub.simulations.audit.evidence import ALPHA, Finding, Seen, about_expected, judge
 
 Mechanism = Callable[[Any], Any]
+"""What is audited: from a value to what would be sent of it."""
 Bits = npt.NDArray[np.uint8]
 Event = Callable[[Bits], npt.NDArray[np.bool_]]
 

@@ -48,6 +48,7 @@ class Audit:
 
     @property
     def failures(self) -> list[Finding]:
+        """The claims that what was seen contradicts."""
         return [finding for finding in self.findings if finding.failure]
 
     @property
@@ -57,6 +58,7 @@ class Audit:
 
     @property
     def passed(self) -> bool:
+        """Whether every claim and every promise held."""
         return not self.failures and not self.broken
 
     @property
@@ -67,6 +69,7 @@ class Audit:
         )
 
     def to_json(self) -> dict[str, Any]:
+        """What `hubbub audit --json` prints."""
         return {
             "passed": self.passed,
             "false_alarm": {"exceeded": self.alpha, "stray": self.false_stray},

@@ -46,6 +46,7 @@ class Behaviour:
         return any((self.change, self.drift, self.season[1], self.absent, self.away, self.churn))
 
     def words(self) -> str:
+        """All that is not as by default, for people."""
         said = []
         for field in fields(self):
             value = getattr(self, field.name)

@@ -45,6 +45,7 @@ class Scorecard:
 
     @property
     def coverage(self) -> float:
+        """The share of intervals that hold the truth."""
         return self.covered / max(self.intervals, 1)
 
     @property
@@ -53,6 +54,7 @@ class Scorecard:
         return self.error / self.theory
 
     def to_json(self) -> dict[str, Any]:
+        """All figures by name; None where one is not finite."""
         figures = {**asdict(self), "coverage": self.coverage, "against_theory": self.against_theory}
         return {name: None if isinstance(x, float) and not isfinite(x) else x for name, x in figures.items()}
 
