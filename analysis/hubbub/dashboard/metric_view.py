@@ -38,6 +38,7 @@ from hubbub.dashboard.where_view import where
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.label import how_often
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.printed import intervals_of
 from hubbub.protocol.segments import in_words
 
 
@@ -193,7 +194,7 @@ def _previous(inputs: MetricInputs) -> Decoding | None:
 def _facts(inputs: MetricInputs, decoding: Decoding, said: Headline, moved: Change | None) -> Iterator[Fact]:
     if said.found and said.row is not None:
         digits, i = row_digits(decoding, said.row), said.row
-        yield Fact(f"{100 * decoding.confidence:g} % interval", digits.interval(decoding.low[i], decoding.high[i]))
+        yield Fact(intervals_of(decoding.confidence), digits.interval(decoding.low[i], decoding.high[i]))
     if moved is not None and moved.sign:
         yield Fact("Change", moved.interval)
     yield Fact("Reports" if len(inputs.chosen) > 1 else "Installs that reported", f"{decoding.num_reports:,}")

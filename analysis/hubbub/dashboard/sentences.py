@@ -14,6 +14,7 @@ from hubbub.dashboard.row_choice import card_rows, leading_answer
 from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.kinds import Choice, Set
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.printed import plain_percent
 
 _BUCKET = re.compile(r"\[([^,\[\]]+), ([^,\[\]]+)[\])]")
 _QUANTILES = {"0.5": "50 % under", "0.25": "25 % under", "0.75": "75 % under"}
@@ -211,7 +212,7 @@ def value_label(decoding: Decoding, i: int) -> str:
         return "any other text" if decoding.tested_besides else "not in the list"
     if role == NUMBER:
         name = value.removeprefix("quantile ")
-        return value if name == value else _QUANTILES.get(name, f"{100 * float(name):g} % under")
+        return value if name == value else _QUANTILES.get(name, f"{plain_percent(float(name))} under")
     if decoding.natural_order and (match := _BUCKET.fullmatch(value)):
         return f"{match[1]} to {match[2]}{f' {decoding.unit}' if decoding.unit else ''}"
     if decoding.kind == "cross":

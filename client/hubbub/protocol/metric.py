@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from hubbub.protocol.blake2 import blake2b
 from hubbub.protocol.cadence import CADENCES
 from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise, SubsetChannel
-from hubbub.protocol.encoding import WrongValue, exact_number
+from hubbub.protocol.encoding import WrongValue, bytes_for, exact_number
 from hubbub.protocol.epsilon import log_above, surely_above
 from hubbub.protocol.fields import list_of, number, read_fields, readers_of, text, whole_number
 from hubbub.protocol.invalid import Invalid, brief, require, say
@@ -141,7 +141,7 @@ class Definition(Value, kw_only=True):
 
     def vector_bytes(self, cohort: int) -> int:
         """How many bytes the bits of a report take, on the wire and in a memo."""
-        return (self.shape.width(cohort) + 7) // 8
+        return bytes_for(self.shape.width(cohort))
 
     @property
     def one_hot(self) -> bool:

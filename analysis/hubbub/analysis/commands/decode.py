@@ -25,10 +25,11 @@ from hubbub.analysis.render.excel import write_excel
 from hubbub.analysis.render.export import comparisons_to_json, to_csv, to_json, write_parquet
 from hubbub.analysis.render.segments import segment_tables
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
-from hubbub.analysis.render.text import comparison_table, number, percent, table
+from hubbub.analysis.render.text import comparison_table, table
 from hubbub.analysis.result import NUMBER, Decoding
 from hubbub.analysis.trends import Annotation, read_annotations, releases, trend
 from hubbub.protocol.invalid import Invalid, require
+from hubbub.protocol.printed import number, percent
 from hubbub.protocol.tally import Tally, by_segment, undivided, within
 from hubbub.protocol.tally_files import Wanted, read_tallies
 

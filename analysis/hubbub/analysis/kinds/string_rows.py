@@ -22,6 +22,7 @@ from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.kinds.rows import Columns, assemble
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ABSENT, ANSWER, OTHER, Decoding, Diagnostics
+from hubbub.protocol.printed import fixed_percent
 
 _MUCH = 0.25  # of the variance: more than that of strings not fitted is said
 
@@ -284,10 +285,11 @@ def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...]
     if cells and unknown:
         notes.append(f"{unknown} candidates look the same as strings outside the list.")
     if found.fit is not None and found.fit.weights.unfitted > _MUCH:
+        unfitted = fixed_percent(found.fit.weights.unfitted, 0)
         notes.append(
-            f"{100 * found.fit.weights.unfitted:.0f} % of the variance is of strings that were not fitted: outside the "
-            "list, or too rare. They set the same bits every time, so that part of an error repeats every time, and "
-            "pooling does not average it out."
+            f"{unfitted} of the variance is of strings that were not fitted: outside the list, or too rare. They set "
+            "the same bits every time, so that part of an error repeats every time, and pooling does not average it "
+            "out."
         )
     if found.excluded.any():
         notes.append(

@@ -10,8 +10,8 @@ from html import escape
 from typing import Any
 
 from hubbub.analysis.publishing.released_file import SCRIPT
-from hubbub.analysis.render.text import number, percent
 from hubbub.protocol.invalid import plural
+from hubbub.protocol.printed import intervals_of, number, percent
 from hubbub.protocol.segments import in_words
 
 _TOO_FEW = "Too few reports for figures with so much noise."
@@ -36,7 +36,7 @@ def to_html(facts: dict[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>Published figures</title><style>{_STYLE}</style></head><body>",
         "<h1>Published figures</h1>",
-        f"<p>Estimates with {100 * facts['confidence']:g} % intervals, made from counts with added noise "
+        f"<p>Estimates with {intervals_of(facts['confidence'])}s, made from counts with added noise "
         f"({escape(facts['count_noise'])}); every answer had random noise on the device it came from.</p>",
         *_choice(facts["choice"]),
         *(_metric(one) for one in facts["metrics"]),

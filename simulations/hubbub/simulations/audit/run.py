@@ -18,10 +18,10 @@ from typing import Any
 from scipy import stats
 
 from hubbub.analysis.progress import NamedProgress
-from hubbub.analysis.render.text import text_table
 from hubbub.client.respond import respond
 from hubbub.client.vocabulary import Random
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.printed import text_table
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.audit.any_callable import CallableAudit, Mechanism
 from hubbub.simulations.audit.departures import Watched, watch_departures

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from hubbub.analysis.arrays import Array
-from hubbub.analysis.render.text import percent, text_table
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.protocol.metric import Metric
+from hubbub.protocol.printed import percent, text_table
 from hubbub.simulations.kinds import kind_class, kind_of
 from hubbub.simulations.people.truth import Truth
 from hubbub.simulations.simulate.theory import predicted_error
