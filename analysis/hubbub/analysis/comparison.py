@@ -15,8 +15,8 @@ import numpy as np
 from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.intervals import Variance, normal_interval
 from hubbub.analysis.estimation.rare_changes import two_sided_p_value
-from hubbub.analysis.estimation.selection import adjust
-from hubbub.analysis.result import ANSWER, Decoding, Role, epoch_span
+from hubbub.analysis.kinds.rows import adjusted
+from hubbub.analysis.result import Decoding, Role, epoch_span
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.segments import in_words
 
@@ -82,8 +82,6 @@ def compare(before: Decoding, after: Decoding) -> Comparison:
     low, high = _interval(before, a, after, b)
     p_value = _p_values(before, a, after, b)
     roles = tuple(before.roles[i] for i in a)
-    is_answer = np.array([role == ANSWER for role in roles])
-    corrected = adjust(np.where(is_answer, p_value, np.nan), after.correction)
     return Comparison(
         before=before,
         after=after,
@@ -96,7 +94,7 @@ def compare(before: Decoding, after: Decoding) -> Comparison:
         low=low,
         high=high,
         p_value=p_value,
-        p_adjusted=np.where(is_answer, corrected, np.minimum(2 * p_value, 1)),
+        p_adjusted=adjusted(p_value, roles, after.correction),
     )
 
 
