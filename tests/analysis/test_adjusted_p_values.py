@@ -71,10 +71,12 @@ def test_adjusted_p_values_of_changes_follow_from_each_row() -> None:
     found = compare(decode(crowd(1)), decode(crowd(2)))
     *answers, absent = found.p_value.tolist()
     assert 1e-9 < absent < 0.4, "a p-value that twice itself can be told from"
-    assert found.p_adjusted == pytest.approx([*(min(1.0, 30 * p) for p in answers), min(1.0, 2 * absent)], abs=0)
+    assert found.p_adjusted == pytest.approx(
+        [*(min(1.0, 30 * p) for p in answers), min(1.0, 2 * absent)], rel=1e-9, abs=0
+    )
     by_share = Options(correction="benjamini-hochberg")
     found = compare(decode(crowd(1), options=by_share), decode(crowd(2), options=by_share))
-    assert found.p_adjusted[:-1] == pytest.approx(benjamini_hochberg(answers), abs=0)
+    assert found.p_adjusted[:-1] == pytest.approx(benjamini_hochberg(answers), rel=1e-9, abs=0)
 
 
 def test_the_note_says_how_many_more_benjamini_and_hochberg_would_detect() -> None:
