@@ -27,7 +27,6 @@ from hubbub.dashboard.sentences import (
     Headline,
     change,
     headline,
-    kind_in_words,
     row_digits,
     several,
     withheld_in_words,
@@ -120,7 +119,7 @@ def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
     series = series_view(inputs) if has_series else None
     return MetricView(
         name=inputs.name,
-        kind=f"{kind_in_words(definition)}, {how_often(definition)}",
+        kind=f"{definition.shape.in_short()}, {how_often(definition)}",
         why=terms.why if terms else "",
         asked=_asked(definition),
         query=inputs.view.query(),
@@ -132,7 +131,7 @@ def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
         segments=segments_view(inputs),
         series=series,
         comparison=comparison_view(inputs) if has_numbers else None,
-        crosstab=f"/crosstab/{inputs.name}" if definition.kind == "cross" else "",
+        crosstab=f"/crosstab/{inputs.name}" if definition.shape.factors else "",
         downloads=aside_view.downloads(inputs.name, inputs.view, decoding) if decoding is not None else (),
         privacy=aside_view.privacy(definition, terms, inputs.snapshot),
         diagnostics=aside_view.diagnostics(decoding, inputs.snapshot) if decoding is not None else (),

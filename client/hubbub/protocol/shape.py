@@ -227,6 +227,10 @@ class Shape(Value, kw_only=True):
         """What is asked, in a few words."""
         raise NotImplementedError
 
+    def in_short(self) -> str:
+        """The same in two or three words."""
+        return self.kind
+
     def sent(self, q: str, p: str) -> str:
         """What a message carries: of 100 bits that should be 1 (or 0), about q (or p) are sent as 1."""
         widths = sorted({self.width(cohort) for cohort in range(self.num_cohorts)})

@@ -74,6 +74,7 @@ def assemble(
         kind=metric.kind,
         unit=metric.shape.unit,
         natural_order=pools[0].metric.shape.natural_order,
+        made_of_others=metric.shape.made_of_others,
         epochs=tuple(epoch_text(metric.every, epoch) for epoch in epochs),
         estimand=options.estimand,
         of="answered" if answered_only else "all",
