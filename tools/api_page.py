@@ -12,9 +12,10 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
-from hubbub.protocol.value import Value
+from hubbub.protocol.value import Value, cached_property
 
 HEAD = """\
 # Python API
@@ -115,15 +116,16 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "hubbub.client.respond": ("respond", "draw_memo", "draw_bits"),
 }
 DOORS = ("hubbub.client", "hubbub.analysis", "hubbub.dashboard", "hubbub.simulations", "hubbub.protocol")
-PLAIN = ("to_json", "from_json")  # methods that say all by their names
 
 
 def page() -> str:
-    whole = "\n".join([HEAD, *(line for module in PUBLIC for line in section(module))])
+    explained: set[str] = set()
+    whole = "\n".join([HEAD, *(line for module in PUBLIC for line in section(module, explained))])
     return re.sub(r"\n{3,}(?=#)", "\n\n", whole).rstrip("\n") + "\n"
 
 
-def section(module_name: str) -> Iterator[str]:
+def section(module_name: str, explained: set[str]) -> Iterator[str]:
+    """What a module has for others, and behind it the types that this names and no section before has explained."""
     module = importlib.import_module(module_name)
     yield f"## {module_name}"
     yield ""
@@ -135,6 +137,14 @@ def section(module_name: str) -> Iterator[str]:
     borrowed = [f"`{name}`" for name in PUBLIC[module_name] if name not in own]
     if borrowed:
         yield f"Also here, from hubbub.protocol: {', '.join(borrowed)}."
+        yield ""
+    types = [found for name in own for found in types_of(getattr(module, name))]
+    new = [(name, home) for name, home in dict.fromkeys(types) if f"{home}.{name}" not in explained]
+    explained |= {f"{home}.{name}" for name, home in new}
+    if new:
+        yield "Types that are named above:"
+        yield ""
+        yield from itertools.starmap(explanation, sorted(new))
         yield ""
 
 
@@ -162,25 +172,70 @@ def entry(name: str, thing: Any) -> Iterator[str]:
 
 
 def members(cls: type) -> Iterator[str]:
-    """The public methods and properties that a class defines itself."""
-    for name, member in vars(cls).items():
-        if name.startswith("_") or _is_field(cls, name):
-            continue
-        bare = member.__func__ if isinstance(member, classmethod | staticmethod) else member
-        if isinstance(bare, property):
-            if bare.fget and bare.fget.__doc__:
-                yield f"* `{name}`: {_one_line(bare.fget)}"
-        elif inspect.isfunction(bare):
-            shown = str(_short(inspect.signature(bare)))
-            said = _one_line(bare) if bare.__doc__ else ""
-            yield f"* `{name}{shown}`" + (f": {said}" if said else "")
+    """The public attributes, properties and methods of a class, each with its type and its meaning. What it has from
+    a class that is on the page as well is said in one line."""
+    for name in member_names(cls):
+        kind, meaning = _member(cls, name)
+        assert meaning, f"{cls.__qualname__}.{name} is public, and nothing says what it means"
+        yield f"* `{name}{kind}`: {_escaped(meaning)}"
+    for base in _public_bases(cls):
+        yield f"* and all of [`{base.__name__}`](#{base.__name__.lower()})"
     yield ""
+
+
+def member_names(cls: type) -> list[str]:
+    """The public names of a class that are neither fields nor from a class that has an entry of its own."""
+    aside = {name for base in _public_bases(cls) for parent in base.__mro__ for name in _own_names(parent)}
+    own = [name for part in _own_parts(cls) for name in _own_names(part)]
+    return [name for name in dict.fromkeys(own) if name not in aside or name in _own_names(cls)]
+
+
+def _own_names(cls: type) -> list[str]:
+    """Annotated names first, as they are written above what a class does."""
+    names = dict.fromkeys([*inspect.get_annotations(cls), *vars(cls)])
+    return [name for name in names if not name.startswith("_") and not _is_field(cls, name)]
+
+
+def _own_parts(cls: type) -> list[type]:
+    """The class and those it is made of, as far as they are hubbub's and the page has no entry for them."""
+    aside = {parent for base in _public_bases(cls) for parent in base.__mro__}
+    return [part for part in cls.__mro__ if part.__module__.startswith("hubbub") and part not in {*aside, Value}]
+
+
+def _public_bases(cls: type) -> list[type]:
+    shown = {name for names in PUBLIC.values() for name in names}
+    return [base for base in cls.__bases__ if base.__module__.startswith("hubbub") and base.__name__ in shown]
+
+
+def _member(cls: type, name: str) -> tuple[str, str]:
+    """How a member's type or call is written, and what is said of it."""
+    member = inspect.getattr_static(cls, name, None)
+    bare = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+    found = _getter(bare)
+    if found:
+        return f": {inspect.signature(found).return_annotation}", _one_line(found)
+    if inspect.isfunction(bare):
+        return _short(inspect.signature(bare)), _one_line(bare)
+    said = {name: said for part in reversed(_own_parts(cls)) for name, said in _annotated(part).items()}
+    kind, meaning = said.get(name, ("", ""))
+    return f": {re.sub(r'^ClassVar.(.*).$', chr(92) + '1', kind)}", meaning
+
+
+def _getter(member: Any) -> Any:
+    """The function behind a property, plain or cached; None for anything else."""
+    if isinstance(member, property):
+        return member.fget
+    return getattr(member, "_find" if isinstance(member, cached_property) else "func", None)
 
 
 def signature(name: str, thing: Any) -> Iterator[str]:
     """As one would write the call; a class that only carries values is shown by its fields."""
     if getattr(thing, "_is_protocol", False):  # how one is called: nobody makes one by its name
+        if "__call__" not in vars(thing):
+            return
         thing = thing.__call__
+    elif inspect.isclass(thing) and issubclass(thing, Value) and not field_names(thing):  # nobody makes one of these
+        return
     elif inspect.isclass(thing) and field_names(thing):
         yield "| field | type | meaning |"
         yield "|---|---|---|"
@@ -235,6 +290,72 @@ def _annotated(cls: type) -> dict[str, tuple[str, str]]:
     return found
 
 
+def types_of(thing: Any) -> Iterator[tuple[str, str]]:
+    """The types of hubbub that the entry of a public name shows and the page has no entry for, each with the module
+    that defines it."""
+    thing = getattr(thing, "__wrapped__", thing)
+    if not inspect.isclass(thing):
+        yield from _types_in(list(map(str, thing.__annotations__.values())), thing.__module__)
+        return
+    for name in member_names(thing):
+        part = next(part for part in _own_parts(thing) if name in _own_names(part))
+        yield from _types_in([_member(thing, name)[0]], part.__module__)
+    for part in reversed(_own_parts(thing)):
+        said = _annotated(part)
+        yield from _types_in([said[name][0] for name in field_names(thing) if name in said], part.__module__)
+    if not field_names(thing) and "__init__" in vars(thing) and not getattr(thing, "_is_protocol", False):
+        yield from _types_in(list(map(str, thing.__init__.__annotations__.values())), thing.__module__)
+
+
+def _types_in(annotations: list[str], module: str) -> Iterator[tuple[str, str]]:
+    shown = {name for names in PUBLIC.values() for name in names}
+    for annotation in annotations:
+        for name in re.findall(r"\b[A-Z]\w+", annotation):
+            found = None if name in shown else _defined(name, module)
+            if found:
+                yield name, found[0]
+
+
+def explanation(name: str, home: str) -> str:
+    """One line about a type: what an alias stands for, what a class holds."""
+    _, item, said = _defined(name, home)  # type: ignore[misc]
+    assert said, f"{home}.{name} is the type of something public, and nothing says what it means"
+    if not isinstance(item, ast.ClassDef):
+        return f"* `{name}` = `{ast.unparse(item.value)}`: {_escaped(said)}"
+    held = [f"`{ast.unparse(field.target)}: {ast.unparse(field.annotation)}`" for field in _fields_of(item)]
+    return f"* `{name}`: {_escaped(said)}" + (f" It holds {', '.join(held)}." if held else "")
+
+
+def _fields_of(item: ast.ClassDef) -> list[ast.AnnAssign]:
+    found = [field for field in item.body if isinstance(field, ast.AnnAssign)]
+    return [field for field in found if not ast.unparse(field).startswith("_") and "ClassVar" not in ast.unparse(field)]
+
+
+def _defined(name: str, module: str) -> tuple[str, Any, str] | None:
+    """The module that defines a type which this one names, the statement, and what it says of it. None where that is
+    not hubbub, or stands for any type at all. Read from the source: many are there for type checkers alone."""
+    if not module.startswith("hubbub"):
+        return None
+    for item, following in itertools.pairwise([*_statements(module), ast.Pass()]):
+        match item:
+            case ast.ClassDef(name=found) if found == name:
+                return module, item, " ".join((ast.get_docstring(item) or "").partition("\n\n")[0].split())
+            case ast.Assign(targets=[ast.Name(id=found)]) if found == name:
+                said = following.value if isinstance(following, ast.Expr) else None
+                text = str(said.value) if isinstance(said, ast.Constant) else ""
+                return (module, item, " ".join(text.split())) if text or not isinstance(item.value, ast.Call) else None
+            case ast.ImportFrom(module=str(other), names=names) if name in [alias.name for alias in names]:
+                return _defined(name, other)
+    return None
+
+
+@cache
+def _statements(module: str) -> list[ast.stmt]:
+    """Of a module, those under an `if` as well."""
+    body = ast.parse(inspect.getsource(importlib.import_module(module))).body
+    return [part for item in body for part in ([*item.body, *item.orelse] if isinstance(item, ast.If) else [item])]
+
+
 def words(thing: Any) -> str:
     """A docstring as Markdown: what is indented in it is Python."""
     said = inspect.cleandoc(inspect.getdoc(thing) or "")
@@ -272,7 +393,7 @@ def _escaped(text: str) -> str:
 
 
 def _one_line(thing: Any) -> str:
-    return _escaped(" ".join(inspect.cleandoc(thing.__doc__).split()))
+    return " ".join(inspect.cleandoc(thing.__doc__ or "").split())
 
 
 def _is_field(cls: type, name: str) -> bool:

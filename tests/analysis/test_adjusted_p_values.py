@@ -22,8 +22,8 @@ CHOICES = tuple(f"choice {i}" for i in range(30))
 METRIC = define(Choice(choices=CHOICES), "1", "3")
 
 
-def crowd(seed: int, installs: int = 60_000) -> Tally:
-    held = np.floor(zipf(30, 1.5) * installs * 0.9).astype(int).tolist()
+def crowd(seed: int, installs: int = 60_000, answering: float = 0.9) -> Tally:
+    held = np.floor(zipf(30, 1.5) * installs * answering).astype(int).tolist()
     return tally_of(METRIC, [*held, installs - sum(held)], np.random.default_rng(seed))
 
 
@@ -49,30 +49,34 @@ def benjamini_hochberg(p: list[float]) -> list[float]:
 @pytest.mark.parametrize("correction", ["bonferroni", "benjamini-hochberg"])
 def test_adjusted_p_values_follow_from_the_counts(correction) -> None:
     """Answers are corrected for each other, `absent` for being one of two questions apart; and `detected` follows."""
-    tally = crowd(1)
+    tally = crowd(1, answering=0.98)
     *answers, absent = tails(tally)
+    assert 1e-9 < absent < 0.4, "a p-value that twice itself can be told from"
     found = decode(tally, options=Options(correction=correction))
     if correction == "bonferroni":
         expected = [min(1.0, p * len(answers)) for p in answers]
     else:
         expected = benjamini_hochberg(answers)
     expected.append(min(1.0, 2 * absent))
-    assert found.p_value == pytest.approx([*answers, absent], rel=1e-9)
-    assert found.p_adjusted == pytest.approx(expected, rel=1e-9)
+    assert found.p_value == pytest.approx([*answers, absent], rel=1e-9, abs=0)
+    assert found.p_adjusted == pytest.approx(expected, rel=1e-9, abs=0)
     assert found.detected.tolist() == [p <= 0.05 for p in expected]
     assert 3 < found.detected.sum() < 25, "a table with both verdicts"
     rows = list(csv.DictReader(io.StringIO(to_csv([found]))))
-    assert [float(row["p_adjusted"]) for row in rows] == pytest.approx(expected, rel=1e-9)
+    assert [float(row["p_adjusted"]) for row in rows] == pytest.approx(expected, rel=1e-9, abs=0)
     assert [row["detected"] == "true" for row in rows] == found.detected.tolist()
 
 
 def test_adjusted_p_values_of_changes_follow_from_each_row() -> None:
     found = compare(decode(crowd(1)), decode(crowd(2)))
     *answers, absent = found.p_value.tolist()
-    assert found.p_adjusted == pytest.approx([*(min(1.0, 30 * p) for p in answers), min(1.0, 2 * absent)])
+    assert 1e-9 < absent < 0.4, "a p-value that twice itself can be told from"
+    assert found.p_adjusted == pytest.approx(
+        [*(min(1.0, 30 * p) for p in answers), min(1.0, 2 * absent)], rel=1e-9, abs=0
+    )
     by_share = Options(correction="benjamini-hochberg")
     found = compare(decode(crowd(1), options=by_share), decode(crowd(2), options=by_share))
-    assert found.p_adjusted[:-1] == pytest.approx(benjamini_hochberg(answers))
+    assert found.p_adjusted[:-1] == pytest.approx(benjamini_hochberg(answers), rel=1e-9, abs=0)
 
 
 def test_the_note_says_how_many_more_benjamini_and_hochberg_would_detect() -> None:

@@ -95,7 +95,7 @@ class World:
             try:
                 self.wake = self.client._timer.step()
             except Withdrawn as error:
-                self.client.told_by_timer(error)
+                self.client._told_by_timer(error)
 
     def act(self, step: Any) -> None:
         match step["do"]:

@@ -141,7 +141,7 @@ class _World:
             try:
                 wake = client._timer.step()
             except Withdrawn as error:
-                client.told_by_timer(error)
+                client._told_by_timer(error)
         begin, end = process.asleep
         # A waiting thread does not count the time that its machine sleeps.
         self.wakes[process] = wake + end - begin if self.now - START <= begin < wake - START else wake

@@ -287,7 +287,9 @@ def test_a_folder_may_hold_both_sorts_of_file(tmp_path: Any) -> None:
     assert read_tallies(tmp_path) == [theme]
     assert read_pair_tallies(tmp_path) == [pairs]
     assert read_pair_tallies(paths[1], paths[1], merge=True) == [pairs + pairs]
-    with pytest.raises(Invalid, match="epoch 3000 of theme_os was read before; --merge adds such files up"):
+    with pytest.raises(
+        Invalid, match=r"epoch 3000 of theme_os was read before; --merge \(in Python, merge=True\) adds"
+    ):
         read_pair_tallies(tmp_path, tmp_path)
     with pytest.raises(Invalid, match=r"format must be 'hubbub\.tally', got 'hubbub.pair_tally'"):
         read_tallies(paths[1])

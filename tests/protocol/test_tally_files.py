@@ -78,7 +78,8 @@ def test_an_epoch_that_comes_twice_is_added_only_if_asked_for(tmp_path: Path) ->
     (path,) = write_tallies([tally(e1=10)], tmp_path)
     with pytest.raises(Invalid) as caught:
         read_tallies(path, path)
-    assert str(caught.value) == f"{path}: epoch 1 of it was read before; --merge adds such files up"
+    how = "--merge (in Python, merge=True) adds such files up"
+    assert str(caught.value) == f"{path}: epoch 1 of it was read before; {how}"
     assert read_tallies(path, path, merge=True) == [tally(e1=20)]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +60,32 @@ def test_every_public_name_is_on_the_page_of_the_api() -> None:
     assert set(page.DOORS) == set(DOORS)
     for door, names in DOORS.items():
         assert set(page.PUBLIC[door]) == set(names.split())
+
+
+def test_every_public_member_says_what_it_is_and_is_on_the_page_of_the_api() -> None:
+    """Fields, attributes, properties and methods, inherited ones as well."""
+    from hubbub.protocol.value import Value
+
+    written = (ROOT / "docs/python-api.md").read_text(encoding="utf-8")
+    shown = 0
+    for module, text in re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", written, re.MULTILINE | re.DOTALL):
+        entries = dict(re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", text, re.MULTILINE | re.DOTALL))
+        for name, entry in entries.items():
+            cls = getattr(importlib.import_module(module), name)
+            if not inspect.isclass(cls) or issubclass(cls, Exception):
+                continue
+            entry += "".join(entries[base] for base in re.findall(r"and all of \[`(\w+)`", entry))
+            for member in _public_members(cls) - _public_members(Value):
+                found = re.search(rf"^[|*] `{member}\b[^`]*`.*\w", entry, re.MULTILINE)
+                assert found, f"{module}.{name}.{member} is not on the page, with what it means"
+                shown += 1
+    assert shown > 300
+
+
+def _public_members(cls: type) -> set[str]:
+    ours = [base for base in cls.__mro__ if base.__module__.startswith("hubbub")]
+    named = {name for base in ours for name in (*vars(base), *inspect.get_annotations(base))}
+    return {name for name in named if not name.startswith("_")}
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -1,4 +1,4 @@
-"""Whoever opens a folder finds the way: its README names every module in it."""
+"""Whoever opens a folder finds the way: its README has a line for every module in it."""
 
 from __future__ import annotations
 
@@ -10,31 +10,35 @@ from tests.conftest import LONG_FILES
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("client", "collector", "analysis", "simulations")
+FLAT = ("tests", "tools")
+"""Their README names what lies in them directly; the folders within mirror those above."""
 
 
 def named_in(readme: str) -> Counter[str]:
-    """The words of code that may be modules: `cells.py`, `estimation/cells`, in a line or in a block."""
-    blocks = "\n".join(line for line in readme.splitlines() if line.startswith("    "))
-    words = [word for quoted in re.findall(r"`([^`\n]+)`", readme) for word in re.findall(r"[\w/]+", quoted)]
-    words += re.findall(r"[\w/]+(?=\.py\b)", blocks)
-    return Counter(word.rpartition("/")[2] for word in words)
+    """The modules that have a line: in the first cell of a table's row, or at the beginning of a list's item."""
+    heads = re.findall(r"^(?:\| (.*?) \||\* ((?:`[^`]+`[, ]*)+))", readme, re.MULTILINE)
+    words = [word for head in heads for quoted in re.findall(r"`([^`]+)`", "".join(head)) for word in quoted.split()]
+    return Counter(word.rpartition("/")[2].removesuffix(".py") for word in words)
 
 
-def test_every_module_is_named_in_the_readme_of_its_folder() -> None:
-    """Modules that share a name, such as run.py, are named once each."""
+def test_every_module_has_a_line_in_the_readme_of_its_folder() -> None:
+    """Modules that share a name, such as run.py, have one each."""
     missing = []
-    for folder in FOLDERS:
+    for folder in (*FOLDERS, *FLAT):
         named = named_in((ROOT / folder / "README.md").read_text(encoding="utf-8"))
-        for path in sorted((ROOT / folder).rglob("*.py")):
+        for path in sorted((ROOT / folder).glob("*.py" if folder in FLAT else "**/*.py")):
             if not path.stem.startswith("__"):
                 named[path.stem] -= 1
                 if named[path.stem] < 0:
                     missing.append(path.relative_to(ROOT).as_posix())
-    assert not missing, "name these in the README.md of their top-level folder:\n" + "\n".join(missing)
+    assert not missing, "give these a line in the README.md of their top-level folder:\n" + "\n".join(missing)
 
 
 def test_a_module_that_no_readme_names_is_noticed() -> None:
-    assert named_in("`cells.py`, `estimation/fit`\n\n    wire.py   bytes\n") >= Counter(["cells", "fit", "wire"])
+    named = named_in(
+        "| `cells.py` `estimation/fit` | shares of `bits` |\n* `wire.py`: bytes of `report.py`\n\n`tally.py`"
+    )
+    assert named == Counter(["cells", "fit", "wire"]), "what is only mentioned has no line of its own"
     assert named_in("cells is a word of prose")["cells"] == 0
 
 

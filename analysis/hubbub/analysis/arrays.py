@@ -6,5 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+"""Numbers, such as estimates."""
 Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+"""Yes or no for each row."""

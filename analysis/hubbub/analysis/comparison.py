@@ -7,7 +7,6 @@ assuming full overlap would cover the truth too rarely.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +15,8 @@ import numpy as np
 from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.intervals import RatioVariance, Variance, normal_interval
 from hubbub.analysis.estimation.rare_changes import two_sided_p_value
-from hubbub.analysis.estimation.selection import adjust
-from hubbub.analysis.options import Correction
-from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Role, epoch_span
+from hubbub.analysis.kinds.rows import adjusted
+from hubbub.analysis.result import NUMBER, Decoding, Role, epoch_span
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.segments import in_words
 
@@ -103,18 +101,8 @@ def compare(before: Decoding, after: Decoding) -> Comparison:
         low=low,
         high=high,
         p_value=p_value,
-        p_adjusted=_adjusted(p_value, roles, after.correction),
+        p_adjusted=adjusted(p_value, roles, after.correction),
     )
-
-
-def _adjusted(p_value: Array, roles: Sequence[Role], correction: Correction) -> Array:
-    """Answers are many and corrected for it, so are numbers; `absent` and `other` are two questions of their own."""
-    found = np.minimum(2 * p_value, 1)
-    for of in (ANSWER, NUMBER):
-        chosen = np.array([role == of for role in roles])
-        if chosen.any():
-            found = np.where(chosen, adjust(np.where(chosen, p_value, np.nan), correction), found)
-    return found
 
 
 def _interval(before: Decoding, a: Index, after: Decoding, b: Index) -> tuple[Array, Array]:

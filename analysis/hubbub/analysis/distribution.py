@@ -57,6 +57,7 @@ class Distribution:
 
     @property
     def num_leaves(self) -> int:
+        """How many evenly wide cells `leaves` has."""
         return len(self.leaves)
 
     @property

@@ -18,7 +18,6 @@ from hubbub.analysis.kinds.factor import Factor, declared_categories, one_of
 from hubbub.analysis.options import Options
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.kinds import Cross
 from hubbub.protocol.pair import Pair, PairCounts, PairTally
 from hubbub.protocol.tally import Counts, Tally, common_segment, undivided
 
@@ -64,7 +63,7 @@ def decode_cross(tallies: Sequence[Tally], options: Options) -> Crosstab:
     """The table of a metric of kind cross. Segments are added up."""
     (tally,) = _of_one_definition(undivided(tallies))
     metric, shape = tally.metric, tally.metric.shape
-    if not isinstance(shape, Cross):
+    if not shape.factors or shape.categories is None:
         raise Invalid([f"a crosstab is of a cross or of a pair, {metric.name} is a {metric.kind}"])
     first, second = (declared_categories(factor) for factor in shape.factors)
     pooled = pool(tally)

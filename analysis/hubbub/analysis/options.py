@@ -11,6 +11,7 @@ from hubbub.protocol.invalid import require
 Estimand = Literal["reporting", "population"]
 """Of whom intervals speak: of the installs that reported, or of the population they are a random sample of."""
 Correction = Literal["bonferroni", "benjamini-hochberg"]
+"""How adjusted p-values allow for many tests: for the chance of any mistake, or for their share among what is found."""
 Whom = Literal["answered", "all"]
 """Of whom shares are shares."""
 
@@ -64,6 +65,7 @@ class Options:
 
     @property
     def alpha(self) -> float:
+        """The share of intervals that may miss the truth: 1 - confidence."""
         return 1 - self.confidence
 
 

@@ -84,6 +84,7 @@ class Decoding:
     kind: str  # flag, choice, string, ...
     unit: str  # of its numbers; empty where there is none
     natural_order: bool  # whether its answers have an order of their own, as buckets have
+    made_of_others: bool = False  # whether a value is an answer of each of two metrics, `linux · yes`
     segment: Segment = ()  # the installs it is about, such as those of one release; empty: all
     epochs: tuple[str, ...]  # the days, weeks or months pooled, in order
     estimand: Estimand  # of whom the intervals speak: the installs that reported, or those they are a sample of

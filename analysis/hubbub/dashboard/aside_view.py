@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubbub.analysis.render.glyphs import guess_bar
-from hubbub.analysis.render.text import percent
 from hubbub.analysis.result import Decoding
 from hubbub.dashboard.chart_rows import Chart, ChartRow
 from hubbub.dashboard.downloads import drawable
@@ -19,6 +18,7 @@ from hubbub.dashboard.snapshot import Snapshot, Terms
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.label import unprotected_of, words_of
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.printed import percent
 from hubbub.protocol.privacy_page import guesses
 from hubbub.protocol.tally import undivided
 

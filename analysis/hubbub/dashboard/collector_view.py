@@ -8,6 +8,7 @@ from hubbub.dashboard import tables
 from hubbub.dashboard.health import Health
 from hubbub.dashboard.sentences import Fact
 from hubbub.dashboard.tables import Table
+from hubbub.protocol.printed import fixed_percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class CollectorView:
 def collector_view(health: Health) -> CollectorView:
     refused = sum(health.refused.values())
     asked = health.stored + health.duplicates + refused
-    share = f"{refused:,} ({100 * refused / asked:.1f} % of requests)" if refused else "0"
+    share = f"{refused:,} ({fixed_percent(refused / asked)} of requests)" if refused else "0"
     facts = [
         Fact("Reports counted", f"{health.reports:,}"),
         Fact("Refused", share),

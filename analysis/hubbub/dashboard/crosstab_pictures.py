@@ -12,6 +12,7 @@ from hubbub.analysis.render.digits import Digits
 from hubbub.analysis.render.glyphs import Axis, bar, below_limit, number_axis, rail, share_axis
 from hubbub.analysis.result import ABSENT
 from hubbub.dashboard.chart_rows import Chart, ChartRow
+from hubbub.protocol.printed import intervals_of
 
 HEAT = (
     (0.03, "under 3 %"),
@@ -68,7 +69,7 @@ def heat_of(table: Crosstab, seen: View, side: int | None) -> Heat:
     body.append(HeatRow("all installs", "", everyone))
     adds_up = "Each row adds up to 100 %." if side is not None else "All cells together add up to 100 %."
     return Heat(
-        caption=f"{adds_up} Small: {100 * table.confidence:g} % interval.",
+        caption=f"{adds_up} Small: {intervals_of(table.confidence)}.",
         corner=seen.rows.name,
         over=seen.columns.name,
         columns=tuple(seen.columns.values[j] for j in columns),

@@ -17,7 +17,6 @@ from hubbub.analysis.render.crosstab_words import (
 )
 from hubbub.analysis.render.digits import Digits
 from hubbub.analysis.render.glyphs import guess_bar
-from hubbub.analysis.render.text import percent
 from hubbub.dashboard.aside_view import DOWNLOADS, Download
 from hubbub.dashboard.chart_rows import Chart, ChartRow
 from hubbub.dashboard.crosstab_inputs import EVERYBODY, CrosstabInputs, Together
@@ -28,6 +27,7 @@ from hubbub.dashboard.sentences import Fact
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import plural
 from hubbub.protocol.label import PER
+from hubbub.protocol.printed import percent
 from hubbub.protocol.privacy_page import guesses
 
 

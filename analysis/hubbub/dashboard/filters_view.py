@@ -10,6 +10,7 @@ from hubbub.analysis.options import CORRECTIONS, ESTIMANDS
 from hubbub.dashboard.metric_inputs import MetricInputs
 from hubbub.dashboard.periods import choices
 from hubbub.dashboard.query import CONFIDENCES, ONLY, Select
+from hubbub.protocol.printed import plain_percent
 
 ESTIMANDS_IN_WORDS = {"reporting": "installs that reported", "population": "the population behind"}
 
@@ -41,7 +42,7 @@ def _by(inputs: MetricInputs) -> Iterator[Select]:
 
 def options_view(inputs: MetricInputs) -> OptionsView:
     view = inputs.view
-    confidences = tuple((text, f"{100 * float(text):g} %") for text in CONFIDENCES)
+    confidences = tuple((text, plain_percent(float(text))) for text in CONFIDENCES)
     estimands = tuple((name, ESTIMANDS_IN_WORDS[name]) for name in ESTIMANDS)
     corrections = tuple((name, name.title()) for name in CORRECTIONS)
     more = (

@@ -12,6 +12,7 @@ from hubbub.dashboard.periods import MOST_SPARK, UNITS, named, short, since
 from hubbub.dashboard.series_view import marks_of
 from hubbub.dashboard.snapshot import Snapshot
 from hubbub.dashboard.tables import NUMBERS, Column, Row, Table
+from hubbub.protocol.printed import fixed_percent
 from hubbub.protocol.segments import NOT_SAID, OTHER, Segment, segment_order
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.vocabulary import Cadence
@@ -70,7 +71,7 @@ def _change(found: Sequence[ActiveInstalls], every: Cadence) -> tuple[str, str]:
     when = since([found[-1].period], every)
     if before == after:
         return f"As many as {when.removeprefix('since ')}", ""
-    share = f" ({100 * abs(after - before) / before:.1f} %)" if before else ""
+    share = f" ({fixed_percent(abs(after - before) / before)})" if before else ""
     way, sign = ("Up", "▲") if after > before else ("Down", "▼")
     return f"{way} {abs(after - before):,}{share} {when}", sign
 

@@ -142,7 +142,7 @@ async def gather(
     of_segment = {value: want.of(chosen, only, view.epoch) for value, only in apart.items()}
     lines = dict(list(apart.items())[:MOST_LINES]) if definition.shape.one_figure and recent else {}
     of_line = {value: want.by_epoch(recent[-MOST_SPARK:], only) for value, only in lines.items()}
-    of_previous = want.by_segment(earlier, apart) if earlier and definition.kind != "string" else {}
+    of_previous = want.by_segment(earlier, apart) if earlier and not definition.shape.open_list else {}
     pairs = crossed(snapshot, name, view, chosen) if definition.shape.one_figure else []
     of_cross = {segments: want.of(chosen, segments) for segments in pairs}
     if epochs:

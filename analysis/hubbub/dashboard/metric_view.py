@@ -27,7 +27,6 @@ from hubbub.dashboard.sentences import (
     Headline,
     change,
     headline,
-    kind_in_words,
     row_digits,
     several,
     withheld_in_words,
@@ -38,6 +37,7 @@ from hubbub.dashboard.where_view import where
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.label import how_often
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.printed import intervals_of
 from hubbub.protocol.segments import in_words
 
 
@@ -119,7 +119,7 @@ def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
     series = series_view(inputs) if has_series else None
     return MetricView(
         name=inputs.name,
-        kind=f"{kind_in_words(definition)}, {how_often(definition)}",
+        kind=f"{definition.shape.in_short()}, {how_often(definition)}",
         why=terms.why if terms else "",
         asked=_asked(definition),
         query=inputs.view.query(),
@@ -131,7 +131,7 @@ def metric_view(inputs: MetricInputs, *, public: bool) -> MetricView:
         segments=segments_view(inputs),
         series=series,
         comparison=comparison_view(inputs) if has_numbers else None,
-        crosstab=f"/crosstab/{inputs.name}" if definition.kind == "cross" else "",
+        crosstab=f"/crosstab/{inputs.name}" if definition.shape.factors else "",
         downloads=aside_view.downloads(inputs.name, inputs.view, decoding) if decoding is not None else (),
         privacy=aside_view.privacy(definition, terms, inputs.snapshot),
         diagnostics=aside_view.diagnostics(decoding, inputs.snapshot) if decoding is not None else (),
@@ -193,7 +193,7 @@ def _previous(inputs: MetricInputs) -> Decoding | None:
 def _facts(inputs: MetricInputs, decoding: Decoding, said: Headline, moved: Change | None) -> Iterator[Fact]:
     if said.found and said.row is not None:
         digits, i = row_digits(decoding, said.row), said.row
-        yield Fact(f"{100 * decoding.confidence:g} % interval", digits.interval(decoding.low[i], decoding.high[i]))
+        yield Fact(intervals_of(decoding.confidence), digits.interval(decoding.low[i], decoding.high[i]))
     if moved is not None and moved.sign:
         yield Fact("Change", moved.interval)
     yield Fact("Reports" if len(inputs.chosen) > 1 else "Installs that reported", f"{decoding.num_reports:,}")

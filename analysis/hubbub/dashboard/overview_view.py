@@ -19,7 +19,7 @@ from hubbub.dashboard.overview_inputs import CardInputs, OverviewChoice, all_seg
 from hubbub.dashboard.periods import ALL, LAST, UNITS, named, next_numbers, short, since
 from hubbub.dashboard.query import ONLY, Select
 from hubbub.dashboard.row_choice import MOST_CARD_ROWS, card_rows
-from hubbub.dashboard.sentences import Change, change, headline, kind_in_words, several
+from hubbub.dashboard.sentences import Change, change, headline, several
 from hubbub.dashboard.series_view import known_in, moments_of
 from hubbub.dashboard.snapshot import Snapshot
 from hubbub.protocol.epsilon import show
@@ -145,7 +145,7 @@ def _card(
     card = Card(
         name=name,
         query=choice.query(list(snapshot.segments(name))),
-        kind=kind_in_words(definition),
+        kind=definition.shape.in_short(),
         why=terms.why if terms else "",
         epsilon=show(definition.epsilon_one_report),
         sure=guesses(definition.epsilon_one_report),

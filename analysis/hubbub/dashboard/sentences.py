@@ -12,8 +12,7 @@ from hubbub.analysis.render.digits import Digits
 from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, OTHER, Decoding, Role
 from hubbub.dashboard.row_choice import card_rows, leading_answer
 from hubbub.protocol.invalid import Invalid, plural
-from hubbub.protocol.kinds import Choice, Set
-from hubbub.protocol.metric import Definition
+from hubbub.protocol.printed import plain_percent
 
 _BUCKET = re.compile(r"\[([^,\[\]]+), ([^,\[\]]+)[\])]")
 _QUANTILES = {"0.5": "50 % under", "0.25": "25 % under", "0.75": "75 % under"}
@@ -211,10 +210,10 @@ def value_label(decoding: Decoding, i: int) -> str:
         return "any other text" if decoding.tested_besides else "not in the list"
     if role == NUMBER:
         name = value.removeprefix("quantile ")
-        return value if name == value else _QUANTILES.get(name, f"{100 * float(name):g} % under")
+        return value if name == value else _QUANTILES.get(name, f"{plain_percent(float(name))} under")
     if decoding.natural_order and (match := _BUCKET.fullmatch(value)):
         return f"{match[1]} to {match[2]}{f' {decoding.unit}' if decoding.unit else ''}"
-    if decoding.kind == "cross":
+    if decoding.made_of_others:
         return " · ".join("no answer" if part == "absent" else part for part in value.split(" · "))
     return value or "“”"
 
@@ -232,14 +231,3 @@ def withheld_in_words(num_reports: int, min_reports: int) -> str:
         f"{several(num_reports, 'report')} withheld: the collector shows new reports of a day, week or month only when "
         f"there are at least {min_reports} of them. This is a courtesy; what protects people is the noise."
     )
-
-
-def kind_in_words(definition: Definition) -> str:
-    """`yes or no`, `choice of 8`."""
-    match definition.shape:
-        case Choice(listed=listed):
-            return f"choice of {len(listed)}"
-        case Set(listed=listed):
-            return f"set of {len(listed)}"
-    words = {"flag": "yes or no", "string": "text, from a list", "discovery": "text, without a list"}
-    return words.get(definition.shape.form, definition.kind)

@@ -22,6 +22,7 @@ from hubbub.dashboard.row_choice import followed_value, table_rows
 from hubbub.dashboard.sentences import value_label
 from hubbub.dashboard.tables import Table
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.printed import intervals_of
 from hubbub.protocol.tally import Tally
 
 
@@ -161,7 +162,7 @@ def series_view(inputs: MetricInputs) -> SeriesView:
         f"{label} over {len(known)} {unit}s. {named(last.epochs, inputs.every)}: {digits.value(last.estimate[i])}, "
         f"{digits.interval(last.low[i], last.high[i])}."
     )
-    confidence = f"{100 * last.confidence:g} % interval"
+    confidence = intervals_of(last.confidence)
     has_releases = bool(marks_of(inputs.snapshot.tallies.get(inputs.name, ()), [d.epochs[0] for d in known]))
     said = f"{label.capitalize() if role == NUMBER else label} by {unit}, with {confidence}."
     return SeriesView(

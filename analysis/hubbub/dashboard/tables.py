@@ -19,6 +19,7 @@ from hubbub.dashboard.periods import UNITS, short
 from hubbub.dashboard.row_choice import table_rows
 from hubbub.dashboard.sentences import limit_in_words, row_digits, value_label
 from hubbub.dashboard.steps import Step, steps
+from hubbub.protocol.printed import intervals_of
 
 NUMBERS = "n"
 QUIET = "quiet w"
@@ -62,7 +63,7 @@ def estimates(decoding: Decoding, rows: Sequence[int], caption: str) -> Table:
         apart |= {i for i in rows if decoding.roles[i] != NUMBER}
     digits = digits_of([decoding], [[i for i in rows if i not in apart]])
     is_share = any(decoding.roles[i] != NUMBER for i in rows)
-    confidence = f"{100 * decoding.confidence:g} % interval"
+    confidence = intervals_of(decoding.confidence)
     names = ["Value", "Estimate", confidence, *(["Installs"] if is_share else [])]
     found = []
     for i in rows:
@@ -101,7 +102,7 @@ class Verdicts:
 
 def differences(comparison: Comparison, rows: Sequence[int], sides: tuple[str, str], verdicts: Verdicts) -> Table:
     """Before, after, and how far apart; of each the digits that its interval can tell."""
-    names = ("Value", *sides, "Difference", f"{100 * comparison.after.confidence:g} % interval", "")
+    names = ("Value", *sides, "Difference", intervals_of(comparison.after.confidence), "")
     styles = ("", "n w", "n w", NUMBERS, NUMBERS, QUIET)
     what = "Numbers" if all(comparison.roles[i] == NUMBER for i in rows) else "Shares"
     found = []
@@ -195,7 +196,7 @@ def crossed(groups: Mapping[str, Mapping[str, Decoding]], row: tuple[str, Role],
     names = (
         keys[1].capitalize(),
         value_label(first, first.index(*row)).capitalize(),
-        f"{100 * first.confidence:g} % interval",
+        intervals_of(first.confidence),
         "Reports",
     )
     columns = [Column(name, NUMBERS if place else "") for place, name in enumerate(names)]

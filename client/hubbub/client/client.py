@@ -283,11 +283,8 @@ class Client:
         """Whether the app should ask the person now: nobody has yet, or it asks more than was agreed to; and nothing
         else forbids to send, so that a yes would count."""
         first, *others = self._rules
-        return (
-            first.reason in ASK
-            and all(rule.mode == "on" for rule in others)
-            and wrong_endpoint(self.endpoint, self.registry) is None
-        )
+        would_count = all(rule.mode == "on" for rule in others) and wrong_endpoint(self.endpoint, self.registry) is None
+        return first.reason in ASK and would_count
 
     # -- recording and sending
 
@@ -354,13 +351,13 @@ class Client:
         else:
             self._timer.send_here(deadline)
 
-    def is_on(self) -> bool | None:
+    def _is_on(self) -> bool | None:
         """For the timer: whether this client may report; None while its state is busy."""
         if self._undecided:
             self._decide()
         return None if self._undecided else self.mode == "on"
 
-    def told_by_timer(self, error: Exception) -> None:
+    def _told_by_timer(self, error: Exception) -> None:
         """For the timer, which ends with this error."""
         if isinstance(error, Withdrawn):
             self._decide()

@@ -21,6 +21,7 @@ from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, is_explicit, k
 from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.label import in_fours, words
 from hubbub.protocol.names import APP, is_app
+from hubbub.protocol.printed import text_table
 from hubbub.protocol.refusal import IN_WORDS
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import in_words as segment_in_words
@@ -197,8 +198,8 @@ def _pending_in_words(message: Pending) -> Iterable[str]:
         yield f"{message.epoch} ({message.every}): one message of {len(message.body)} bytes, leaves from {when}"
     if message.segment:
         yield f"  said as it is: {segment_in_words(message.segment.items())}"
-    for report in message.reports:
-        yield f"  {report['metric']:<24} cohort {report['cohort']:<5} bits {report['bits']}"
+    rows = [(f"  {one['metric']}", f"cohort {one['cohort']}", f"bits {one['bits']}") for one in message.reports]
+    yield from text_table((), rows, left=(0, 1, 2), longest=None, widths=(26, 12, 0), gap=" ")
 
 
 def _pending_to_json(message: Pending) -> dict[str, Any]:

@@ -103,6 +103,7 @@ if TYPE_CHECKING:
         metric: str
         """Its name, or its hash where the registry at hand does not have it."""
         cohort: int
+        """The group of the install, which says how the bits are read."""
         bits: str
         """The bits that leave, in hex, position 0 first."""
 

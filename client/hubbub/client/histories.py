@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from hubbub.client.budget import first_asked_in
 from hubbub.client.identity import Identity
 from hubbub.client.respond import RandomDraws, history_response
+from hubbub.protocol.encoding import bytes_for
 from hubbub.protocol.history import History
 from hubbub.protocol.metric import Metric
 
@@ -41,7 +42,7 @@ def drawn_flags(db: sqlite3.Connection, who: Identity, metric: Metric, history: 
     if row is not None:
         return int.from_bytes(row[0], "little")
     flags = draws.of_a_memo(who.chance(b"flags" + fingerprint)).flags(history)
-    kept = flags.to_bytes((history.flags + 7) // 8, "little")
+    kept = flags.to_bytes(bytes_for(history.flags), "little")
     db.execute("INSERT INTO memos VALUES (?, ?, 0, ?)", (fingerprint, metric.metric_hash, kept))
     return flags
 

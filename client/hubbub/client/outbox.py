@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hubbub.client.chance import fraction
 from hubbub.client.facts import add_counts, put, read_facts
 from hubbub.client.upload import Verdict
-from hubbub.protocol.cadence import DAY, epoch_start
+from hubbub.protocol.cadence import DAY, HOUR, epoch_start
 from hubbub.protocol.value import Value
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ to send as many as are claimed at once. On disk the end is a full hour, which te
 
 MOST_CLAIMED = 8
 
-HOUR = 3600.0
 MAX_BATCHES, MAX_BYTES, MAX_AGE = 1000, 4 << 20, 28 * DAY
 
 

@@ -15,6 +15,7 @@ from math import comb
 from typing import TYPE_CHECKING
 
 from hubbub.protocol.channel import PRECISION, SUBSET_PRECISION, UNITS, SubsetChannel, Units
+from hubbub.protocol.encoding import bytes_for
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.value import Value
 
@@ -35,7 +36,7 @@ class RandomDraws:
         return int.from_bytes(self._random(PRECISION // 8), "little")
 
     def digits(self, units: Units, width: int, sent: int) -> bytes:
-        return self._random(PRECISION * ((width + 7) // 8))
+        return self._random(PRECISION * bytes_for(width))
 
     def subset(self, channel: SubsetChannel, sent: int) -> int:
         # A number beyond all units (at most one in 2**11) is drawn again; the limit is the same whatever is sent.
@@ -46,7 +47,7 @@ class RandomDraws:
     def below(self, limit: int) -> int:
         # The bits that the largest number has; what is beyond the limit, less than half, is drawn again.
         digits = (limit - 1).bit_length()
-        size = (digits + 7) // 8
+        size = bytes_for(digits)
         while (number := int.from_bytes(self._random(size), "little") >> 8 * size - digits) >= limit:
             pass
         return number

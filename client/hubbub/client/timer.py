@@ -96,7 +96,7 @@ class Timer:
         `Withdrawn` and `Unusable`."""
         now = self.clock()
         if self._looks_at == -math.inf:  # a new one waits for a client that is `on`; whatever becomes of it later
-            modes = [owner.is_on() for owner in self.owners()]
+            modes = [owner._is_on() for owner in self.owners()]
             if not any(modes):
                 return now + BUSY_PAUSE if None in modes else math.inf
         try:

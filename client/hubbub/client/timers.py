@@ -126,7 +126,7 @@ def _repeat(timer: Timer) -> None:
             comes_again = timer.step()
         except (Withdrawn, Unusable, OSError) as error:
             for owner in timer.owners():
-                owner.told_by_timer(error)
+                owner._told_by_timer(error)
             break
         with timer.condition:
             left = min(comes_again - timer.clock(), LOOK_EVERY)

@@ -13,7 +13,7 @@ from hubbub.protocol.channel import SubsetChannel, Units
 from hubbub.protocol.history import History
 
 Mode = Literal["off", "local", "on"]
-"""What an install does; see `consent`."""
+"""What an install does: nothing; show what would be sent and keep nothing of it; report."""
 
 Reason = Literal[
     "agreed",
@@ -114,10 +114,10 @@ class Chance(Protocol):
 
 
 class Owner(Protocol):
-    """A client, as its timer sees it."""
+    """A client, as its timer sees it. The names are private, because apps hold the same object."""
 
-    def is_on(self) -> bool | None:
+    def _is_on(self) -> bool | None:
         """Whether it may report; asks the state again where that was busy before. None: it still is."""
 
-    def told_by_timer(self, error: Exception) -> None:
+    def _told_by_timer(self, error: Exception) -> None:
         """Why the timer ended: the person's yes holds no longer, or the state cannot be used."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
+from hubbub.protocol.invalid import plural
 from hubbub.protocol.metric import Definition
 
 
@@ -25,7 +26,7 @@ def share_in_words(share: Fraction) -> str:
 def room(spare: int) -> str:
     """How many answers may still come."""
     return (
-        f"{spare} more {'answer' if spare == 1 else 'answers'} may be named later. You are then asked again; what was "
+        f"{plural(spare, 'more answer')} may be named later. You are then asked again; what was "
         "sent before, and how much it tells, stays as it is."
     )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CADENCES: tuple[Cadence, ...] = ("once", "day", "week", "month")
 DAY = 86_400
+HOUR = 3_600
 """Seconds of a day; the epochs of UTC know no leap seconds."""
 
 _ORIGIN = date(1970, 1, 1).toordinal()

@@ -37,6 +37,11 @@ class Encoded(Value):
     clamped: bool = False  # whether the value had to be moved into the limits first
 
 
+def bytes_for(bits: int) -> int:
+    """How many bytes hold this many bits."""
+    return (bits + 7) // 8
+
+
 class WrongValue(ValueError):
     """A value that its metric does not ask for. The message names the rule and the type, never the value itself:
     it may reach a log, and values must not."""

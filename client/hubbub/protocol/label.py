@@ -19,6 +19,7 @@ from hubbub.protocol.cross_words import (
     one_more_with_crosses,
 )
 from hubbub.protocol.epsilon import certainty, show
+from hubbub.protocol.invalid import plural
 from hubbub.protocol.linking import CROWD, found_again, num_groups
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
@@ -198,7 +199,7 @@ def _in_letters(number: int) -> str:
 
 
 def _periods(metric: Definition, number: int) -> str:
-    return f"{'one' if number == 1 else number} {PERIOD[metric.every]}{'s' * (number != 1)}"
+    return f"one {PERIOD[metric.every]}" if number == 1 else plural(number, PERIOD[metric.every])
 
 
 def _sent(metric: Definition) -> str:

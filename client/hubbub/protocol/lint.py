@@ -13,6 +13,7 @@ from fractions import Fraction
 from hubbub.protocol.epsilon import certainty, show
 from hubbub.protocol.history import History
 from hubbub.protocol.metric import Metric
+from hubbub.protocol.printed import fixed_percent
 from hubbub.protocol.registry import Registry
 
 MUCH_OF_AN_ANSWER = Fraction(8)
@@ -136,9 +137,10 @@ def _of_history(history: History, epsilon: Fraction) -> Iterator[str]:
             "sure of what somebody answered, which is hardly noise"
         )
     if history.truth > NEARLY_ALWAYS:
+        true = fixed_percent(float(history.truth))
         yield (
-            f"max_values is {history.answers} and epsilon_history {show(epsilon)}: {float(100 * history.truth):.1f} % "
-            "of answers are true; a smaller epsilon_history would do nearly as well"
+            f"max_values is {history.answers} and epsilon_history {show(epsilon)}: {true} of answers are true; "
+            "a smaller epsilon_history would do nearly as well"
         )
 
 

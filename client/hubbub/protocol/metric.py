@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from hubbub.protocol.blake2 import blake2b
 from hubbub.protocol.cadence import CADENCES
 from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise, SubsetChannel
-from hubbub.protocol.encoding import WrongValue, exact_number
+from hubbub.protocol.encoding import WrongValue, bytes_for, exact_number
 from hubbub.protocol.epsilon import log_above, surely_above
 from hubbub.protocol.fields import list_of, number, read_fields, readers_of, text, whole_number
 from hubbub.protocol.invalid import Invalid, brief, require, say
@@ -112,10 +112,12 @@ class Definition(Value, kw_only=True):
 
     @property
     def kind(self) -> str:
+        """The kind of question, as metrics.toml has it: `flag`, `choice`, ..."""
         return self.shape.kind
 
     @cached_property
     def metric_hash(self) -> str:
+        """The hash of all that decoding depends on, in hex: the metric's name on the wire, in memos and in tallies."""
         return hash_of(canonical(self.to_json()))
 
     @cached_property
@@ -139,7 +141,7 @@ class Definition(Value, kw_only=True):
 
     def vector_bytes(self, cohort: int) -> int:
         """How many bytes the bits of a report take, on the wire and in a memo."""
-        return (self.shape.width(cohort) + 7) // 8
+        return bytes_for(self.shape.width(cohort))
 
     @property
     def one_hot(self) -> bool:
@@ -208,6 +210,7 @@ class Definition(Value, kw_only=True):
     # -- JSON: in tallies, and as the text that is hashed
 
     def to_json(self) -> dict[str, Any]:
+        """The form that is hashed."""
         return dict(self._form)
 
     @cached_property
@@ -355,6 +358,7 @@ class Metric(Definition, kw_only=True):
 
     @property
     def retention_days(self) -> int:
+        """How many days its counts are kept."""
         return int(self.retention[:-1]) * _DAYS[self.retention[-1]]
 
     def terms_to_json(self) -> dict[str, Any]:

@@ -106,14 +106,17 @@ class Pair(Value):
 
     @property
     def every(self) -> Cadence:
+        """The cadence that both metrics have."""
         return self.metrics[0].every
 
     @property
     def segment(self) -> Segment:
+        """The installs that are counted, by facts of their build; empty: all."""
         return self.metrics[0].segment
 
     @cached_property
     def shape(self) -> PairShape:
+        """Where its counters lie."""
         return PairShape(self.metrics[0].shape, self.metrics[1].shape)
 
     @property
@@ -123,6 +126,7 @@ class Pair(Value):
 
     @cached_property
     def metric_hash(self) -> str:
+        """The hash of its name and both definitions, in hex."""
         return hash_of(canonical(self.to_json()))
 
     @cached_property
@@ -137,6 +141,7 @@ class Pair(Value):
         return self.replace(metrics=tuple(metric.in_segment(segment) for metric in self.metrics))
 
     def to_json(self) -> dict[str, Any]:
+        """The form that is hashed."""
         return {"name": self.name, "metrics": [metric.to_json() for metric in self.metrics]}
 
     def described(self) -> dict[str, Any]:

@@ -288,6 +288,7 @@ class Registry(Value, kw_only=True):
 
     @property
     def cadences(self) -> tuple[str, ...]:
+        """How often its metrics are asked: each cadence that some metric has."""
         return tuple(every for every in CADENCES if self.with_cadence(every))
 
     @property

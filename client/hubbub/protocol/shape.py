@@ -40,6 +40,8 @@ class Shape(Value, kw_only=True):
     """A question. Facts that a kind does not set itself are as they are here."""
 
     kind: ClassVar[str]
+    """Its name in metrics.toml."""
+
     is_number: ClassVar[bool] = False
     """Whether a value is a number with limits and perhaps a unit."""
 
@@ -80,6 +82,7 @@ class Shape(Value, kw_only=True):
 
     @cached_property
     def num_cohorts(self) -> int:
+        """Into how many groups its installs are drawn, each with a question or a hash of its own."""
         return 1
 
     @cached_property
@@ -178,6 +181,7 @@ class Shape(Value, kw_only=True):
 
     @cached_property
     def unit(self) -> str:
+        """Of a number: what it is counted in; empty where nothing is said."""
         return ""
 
     @cached_property
@@ -227,6 +231,10 @@ class Shape(Value, kw_only=True):
     def question(self) -> str:
         """What is asked, in a few words."""
         raise NotImplementedError
+
+    def in_short(self) -> str:
+        """The same in two or three words."""
+        return self.kind
 
     def sent(self, q: str, p: str) -> str:
         """What a message carries: of 100 bits that should be 1 (or 0), about q (or p) are sent as 1."""

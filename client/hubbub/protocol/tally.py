@@ -181,6 +181,7 @@ class TallyLike(Protocol):
 
 
 AnyTally = TypeVar("AnyTally", bound=TallyLike)
+"""A `Tally` or a `PairTally`: whichever is given is returned."""
 
 
 def merge(tallies: Iterable[AnyTally]) -> dict[str, AnyTally]:

@@ -22,6 +22,7 @@ from hubbub.protocol.strict_json import loads
 from hubbub.protocol.tally import FORMAT, Tally
 
 Place = str | os.PathLike[str]
+"""A path; where tallies are read from, also the address of a running collector."""
 T = TypeVar("T", Tally, PairTally)
 A = TypeVar("A")
 
@@ -82,9 +83,8 @@ def _added_up(found: Iterable[tuple[Place, T]], merge: bool) -> list[T]:
         if key in together:
             twice = sorted(set(together[key].epochs) & set(tally.epochs))
             if twice and not merge:
-                raise Invalid(
-                    [f"{place}: epoch {twice[0]} of {tally.metric.name} was read before; --merge adds such files up"]
-                )
+                again = f"{place}: epoch {twice[0]} of {tally.metric.name} was read before"
+                raise Invalid([f"{again}; --merge (in Python, merge=True) adds such files up"])
             tally = together[key] + tally
         together[key] = tally
     return list(together.values())

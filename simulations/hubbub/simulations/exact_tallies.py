@@ -25,6 +25,7 @@ from hubbub.protocol.tally import Counts, Tally
 from hubbub.simulations.kinds import kind_of
 
 Array = npt.NDArray[np.int64]
+"""Whole numbers, such as counts."""
 
 
 def assign_cohorts(installs: npt.ArrayLike, num_cohorts: int, rng: np.random.Generator) -> Array:

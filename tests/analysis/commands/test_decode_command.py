@@ -153,7 +153,7 @@ def test_mistakes_are_refused_in_words(world):
     (world / "broken.json").write_text("{}")
     for arguments, words in (
         ([], "give at least one TALLY, or --rappor PARAMS COUNTS MAP"),
-        ([flag, flag], "epoch 2960 of asked was read before; --merge adds such files up"),
+        ([flag, flag], r"epoch 2960 of asked was read before; --merge \(in Python, merge=True\) adds such files up"),
         ([flag, "--candidates", world / "pages.txt"], "none of the tallies is of a string metric"),
         ([page, "--candidates", "nothing=pages.txt"], "no tally of a metric 'nothing' was given"),
         ([page, "--candidates", world / "latin.txt"], "must be UTF-8, got a wrong byte at 3"),

@@ -10,8 +10,8 @@ from itertools import groupby
 
 from hubbub.analysis.installs import ActiveInstalls
 from hubbub.analysis.render.terminal import Style
-from hubbub.analysis.render.text import text_table
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.printed import fixed_percent, text_table
 from hubbub.protocol.segments import in_words
 
 _WHO = (
@@ -60,4 +60,4 @@ def _tables(found: Sequence[ActiveInstalls], style: Style) -> Iterator[str]:
 def _change(before: int | None, now: int) -> str:
     if not before:
         return ""
-    return f"{100 * (now / before - 1):+.1f} %"
+    return fixed_percent(now / before - 1, sign="+")

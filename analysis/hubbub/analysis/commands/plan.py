@@ -16,11 +16,11 @@ from hubbub.analysis.planning.advice import Slots, slots_for, split_budget, what
 from hubbub.analysis.planning.history_plans import best_history_plan, sights_to_json
 from hubbub.analysis.planning.plan import Plan, epsilon_for, installs_for, power_of, share_for
 from hubbub.analysis.planning.words import answer_words, table_words, toml_of
-from hubbub.analysis.render.text import short_number, short_percent
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.lint import few_points, slots_of_silence
 from hubbub.protocol.metric import Metric
+from hubbub.protocol.printed import short_number, short_percent, text_table
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.shape import Shape
 
@@ -330,12 +330,13 @@ def _plan_registry(arguments: Namespace) -> int:
         return 0
     reports, power = short_number(arguments.installs * arguments.consent), short_percent(rows[0][1].power)
     print(f"{reports} reports of one epoch; power {power}")
-    print(f"{'metric':<20}{'kind':<12}{'epsilon':>9}{'std error':>12}{'seen from':>12}")
+    header, lines = ("metric", "kind", "epsilon", "std error", "seen from", ""), []
     for metric, plan, share in rows:
         seen = "nothing" if share == inf else short_percent(share)
         of = "" if plan.goal.counts_holders else f" {plan.goal.of}"
-        epsilon = show(metric.epsilon_one_report)
-        print(f"{metric.name:<20}{metric.kind:<12}{epsilon:>9}{short_percent(plan.std_error(0.0)):>12}{seen:>12}{of}")
+        epsilon, error = show(metric.epsilon_one_report), short_percent(plan.std_error(0.0))
+        lines.append((metric.name, metric.kind, epsilon, error, seen, of))
+    print(*text_table(header, lines, left=(0, 1, 5), longest=None, widths=(20, 12, 9, 12, 12, 0), gap=""), sep="\n")
     for metric in registry:
         for doubt in (*slots_of_silence(metric), *few_points(metric, registry)):
             print(f"warning: [metrics.{metric.name}] {doubt}")

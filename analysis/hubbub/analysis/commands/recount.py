@@ -10,9 +10,9 @@ from pathlib import Path
 from hubbub.analysis import progress
 from hubbub.analysis.engines.engine import FORMS, engine_from
 from hubbub.analysis.recounting import differences, recount
-from hubbub.analysis.render.text import text_table
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid, plural
+from hubbub.protocol.printed import text_table
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import Wanted, read_tallies, write_tallies
 

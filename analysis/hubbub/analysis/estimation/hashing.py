@@ -18,6 +18,7 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import String
 
 Positions = npt.NDArray[np.unsignedinteger[Any]]
+"""The bits that strings set: whole numbers, a row for each string."""
 Words = npt.NDArray[np.uint64]
 
 _HALF = np.uint64(32)

@@ -51,14 +51,16 @@ class RatioVariance:
     def of_ratios(cls, variance: Callable[[Array], Array], bottom: float, step: Array | float) -> RatioVariance:
         """From Var(top - r bottom), of degree four or less in r, and how far one install moves the top."""
         points, step = np.linspace(0, 1, 5), np.asarray(step)
-        values = np.array([variance(np.full(len(step), r)) for r in points])
         with np.errstate(divide="ignore", invalid="ignore"):
+            values = np.array([variance(np.full(len(step), r)) for r in points])
             return cls(np.linalg.solve(np.vander(points, increasing=True), values) / bottom**2, step / abs(bottom))
 
     def at(self, ratio: Array) -> Array:
-        """At the ratio nearest to `ratio` that a population can have."""
+        """At the ratio nearest to `ratio` that a population can have; infinite where nobody may have answered."""
         powers = np.minimum(np.maximum(ratio, 0), 1) ** np.arange(5)[:, np.newaxis]
-        return np.asarray(np.maximum((self.coefficients * powers).sum(axis=0), 0))
+        with np.errstate(invalid="ignore"):
+            found = (self.coefficients * powers).sum(axis=0)
+        return np.where(np.isfinite(found), np.maximum(found, 0), np.inf)
 
     def of(self, rows: Index) -> RatioVariance:
         return RatioVariance(self.coefficients[:, rows], self.step[rows])

@@ -14,6 +14,7 @@ import numpy as np
 from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.prefix_search import Beginnings
 from hubbub.analysis.result import ANSWER, Decoding
+from hubbub.protocol.printed import plain_percent
 
 _CANNOT_BE = 6.0
 """Standard errors of a difference."""
@@ -55,7 +56,7 @@ def disagreeing_levels(
     """Texts of a level that are more common than those above which they continue, or, if these had ended, less."""
     before, ended = above.of(parent), known.ended[parent]
     for row in np.flatnonzero(here.surely_above(before) | (ended & before.surely_above(here))).tolist():
-        one, other = _percent(before.estimate[row]), _percent(here.estimate[row])
+        one, other = plain_percent(before.estimate[row], 3), plain_percent(here.estimate[row], 3)
         begins = known.text(int(parent[row]))
         yield (
             f'"{begins}" is held by {one} at one level and by {other} at the next'
@@ -72,7 +73,7 @@ def disagreeing_tests(texts: Beginnings, found: Shares, tested: Decoding) -> Ite
     before = found.of(np.array(rows, dtype=np.int64))
     now = Shares(tested.estimate, tested.std_error, np.nan_to_num(tested.p_adjusted, nan=1.0)).of(place)
     for i in np.flatnonzero(now.surely_above(before) | before.surely_above(now)).tolist():
-        one, other = _percent(before.estimate[i]), _percent(now.estimate[i])
+        one, other = plain_percent(before.estimate[i], 3), plain_percent(now.estimate[i], 3)
         yield f'"{texts.text(rows[i])}" is held by {one} where it was found, and by {other} where it was tested'
 
 
@@ -86,7 +87,3 @@ def in_short(disagreements: Sequence[str]) -> tuple[str, ...]:
         f"Levels disagree by more than chance: {said}. Installs are divided over levels at random, so reports of some "
         "levels were made up, or lost, or some clients are broken.",
     )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"

@@ -14,7 +14,7 @@ from hubbub.analysis.estimation.intervals import RatioVariance, Variance, critic
 from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.options import Correction, Options
-from hubbub.analysis.result import ANSWER, Decoding, Diagnostics, Role
+from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Diagnostics, Role
 from hubbub.protocol.asked_parts import share_in_words
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid
@@ -74,6 +74,7 @@ def assemble(
         kind=metric.kind,
         unit=metric.shape.unit,
         natural_order=pools[0].metric.shape.natural_order,
+        made_of_others=metric.shape.made_of_others,
         epochs=tuple(epoch_text(metric.every, epoch) for epoch in epochs),
         estimand=options.estimand,
         of="answered" if answered_only else "all",
@@ -153,10 +154,14 @@ def counted(rows: Columns, row: int, pools: Pools, options: Options) -> Columns:
 
 
 def adjusted(p_value: Array, roles: Sequence[Role], correction: Correction, besides: int = 0) -> Array:
-    """Answers are many and corrected for it; `absent` and `other` are two questions of their own."""
-    is_answer = np.array([role == ANSWER for role in roles], dtype=bool)
-    apart = np.minimum(2 * p_value, 1)
-    return np.where(is_answer, adjust(np.where(is_answer, p_value, np.nan), correction, besides), apart)
+    """Answers are many and corrected for it, so are numbers; `absent` and `other` are two questions of their own."""
+    found = np.minimum(2 * p_value, 1)
+    for of in (ANSWER, NUMBER):
+        chosen = np.array([role == of for role in roles], dtype=bool)
+        if chosen.any():
+            its = adjust(np.where(chosen, p_value, np.nan), correction, besides if of == ANSWER else 0)
+            found = np.where(chosen, its, found)
+    return found
 
 
 def cohorts_of(pools: Pools) -> list[Cohort]:

@@ -22,6 +22,7 @@ from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.kinds.rows import Columns, assemble
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ABSENT, ANSWER, OTHER, Decoding, Diagnostics
+from hubbub.protocol.printed import fixed_percent
 
 _MUCH = 0.25  # of the variance: more than that of strings not fitted is said
 
@@ -212,8 +213,7 @@ def _rows(
     # Cells hold the sampling of a string's holders as if each bit sampled them anew. They are sampled once, and of the
     # installs that reported not at all.
     beyond_cells = sampled.whole - sampled.finite - sampled.cells
-    own = share * (1 - share) * beyond_cells
-    std_error = np.sqrt(np.maximum(fit_error**2 + own, 0.04 * fit_error**2))
+    std_error = np.sqrt(np.maximum(fit_error**2 + share * (1 - share) * beyond_cells, 0.04 * fit_error**2))
     growth = spread_out(_growth(design, found), 0.0) + (1 - 2 * share) * beyond_cells
     low, high = normal_interval(estimate, std_error, options.confidence, found.degrees, growth)
     # In a single cohort a string outside the list may set just the bits of a candidate: nothing tells the two apart.
@@ -373,10 +373,11 @@ def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...]
     if cells and unknown:
         notes.append(f"{unknown} candidates look the same as strings outside the list.")
     if found.fit is not None and found.fit.weights.unfitted > _MUCH:
+        unfitted = fixed_percent(found.fit.weights.unfitted, 0)
         notes.append(
-            f"{100 * found.fit.weights.unfitted:.0f} % of the variance is of strings that were not fitted: outside the "
-            "list, or too rare. They set the same bits every time, so that part of an error repeats every time, and "
-            "pooling does not average it out."
+            f"{unfitted} of the variance is of strings that were not fitted: outside the list, or too rare. They set "
+            "the same bits every time, so that part of an error repeats every time, and pooling does not average it "
+            "out."
         )
     if found.excluded.any():
         notes.append(

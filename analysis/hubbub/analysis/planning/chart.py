@@ -12,7 +12,7 @@ import numpy as np
 from hubbub.analysis.optional import need
 from hubbub.analysis.planning.plan import Plan, share_for
 from hubbub.analysis.render.charts import BLACK, BLUE, GREY, ORANGE
-from hubbub.analysis.render.text import short_percent
+from hubbub.protocol.printed import short_percent
 
 EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 _COLOURS = (GREY, BLUE, "#009E73", ORANGE)

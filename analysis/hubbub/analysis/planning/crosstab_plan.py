@@ -23,13 +23,13 @@ from hubbub.analysis.estimation.joint_law import CrossGroup, CrossLaw, Functiona
 from hubbub.analysis.kinds.factor import one_bit, one_of
 from hubbub.analysis.kinds.variances import bit_variance
 from hubbub.analysis.planning.plan import MOST_INSTALLS
-from hubbub.analysis.render.text import short_number, short_percent, text_table
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.channel import Noise
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import require
 from hubbub.protocol.kinds.cross import MOST_CELLS as MOST_CROSSED
 from hubbub.protocol.noise import category_noise, one_bit_noise
+from hubbub.protocol.printed import short_number, short_percent, text_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,10 @@ from math import sqrt
 from scipy.special import ndtri
 
 from hubbub.analysis.planning.plan import Plan
-from hubbub.analysis.render.text import short_percent
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.history import LONGEST_HOLD, MOST_ANSWERS
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.printed import short_percent
 
 
 def best_history_plan(plan: Plan, life: int, hold: int | None, given: Collection[str]) -> Plan:

@@ -13,8 +13,8 @@ from hubbub.analysis.kinds.kind import Sketch
 from hubbub.analysis.planning.advice import Slots, channel_in_words, what_would_change_it
 from hubbub.analysis.planning.history_plans import history_toml, history_words
 from hubbub.analysis.planning.plan import Plan
-from hubbub.analysis.render.text import short_number, short_percent
 from hubbub.protocol.epsilon import show
+from hubbub.protocol.printed import plain_percent, short_number, short_percent, text_table
 
 
 def answer_words(plan: Plan, unknown: str, answer: float, slots: Slots | None) -> list[str]:
@@ -116,13 +116,13 @@ def table_words(plan: Plan, found: Mapping[tuple[float, Fraction], float]) -> li
         f"How many {whom} it takes to see {plan.goal.by} ({plan.shape.kind}, power {short_percent(plan.power)}):",
         "",
     ]
-    lines.append("share   " + "".join(f"{f'epsilon {float(epsilon):g}':>14}" for epsilon in epsilons))
-    for share in shares:
-        cells = (found[share, epsilon] for epsilon in epsilons)
-        lines.append(
-            f"{f'{100 * share:g} %':<8}" + "".join(f"{'-' if n == inf else short_number(n):>14}" for n in cells)
-        )
-    return lines
+    header = ["share", *(f"epsilon {float(epsilon):g}" for epsilon in epsilons)]
+    needed = [[found[share, epsilon] for epsilon in epsilons] for share in shares]
+    rows = [
+        [plain_percent(share), *("-" if n == inf else short_number(n) for n in cells)]
+        for share, cells in zip(shares, needed, strict=True)
+    ]
+    return [*lines, *text_table(header, rows, widths=[8, *(14 for _ in epsilons)], gap="")]
 
 
 def toml_of(plan: Plan, slots: Slots | None, name: str = "planned") -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import isqrt
 
+from hubbub.protocol.encoding import bytes_for
 from hubbub.protocol.invalid import Invalid
 
 Random = Callable[[int], bytes]
@@ -30,7 +31,7 @@ class NoiseSource:
     def below(self, limit: int) -> int:
         """A whole number in [0, limit), evenly: as many bits as it takes, drawn again if they exceed it."""
         bits = (limit - 1).bit_length()
-        size = (bits + 7) // 8
+        size = bytes_for(bits)
         while True:
             number = int.from_bytes(self._random(size), "little") >> (8 * size - bits)
             if number < limit:

@@ -22,6 +22,7 @@ from hubbub.analysis.publishing.ledger import Budget, Item, epsilon_of
 from hubbub.analysis.publishing.published_segments import Division
 from hubbub.analysis.publishing.reader import ANY_HISTORIES, ReaderBound, reader_bound
 from hubbub.analysis.publishing.release import PublishedMetric
+from hubbub.analysis.render.export import no_formula
 from hubbub.protocol.asked_parts import share_in_words
 from hubbub.protocol.cadence import epoch_text, parse_epoch
 from hubbub.protocol.epsilon import certainty, show
@@ -155,13 +156,9 @@ def to_csv(facts: dict[str, Any]) -> str:
             segment = in_words(one["metric"].get("segment", {}).items())
             unit = "" if figure["is_share"] else one["unit"]
             cells = {**figure, "metric": one["metric"]["name"], "segment": segment, "unit": unit}
-            writer.writerow([_safe(cells[name]) for name in _COLUMNS])
+            row = [cells[name] for name in _COLUMNS]
+            writer.writerow([no_formula(cell) if isinstance(cell, str) else cell for cell in row])
     return out.getvalue()
-
-
-def _safe(cell: Any) -> Any:
-    """A text that a spreadsheet would take for a formula gets an apostrophe in front."""
-    return "'" + cell if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 # --- what it tells ------------------------------------------------------------------------------------------------

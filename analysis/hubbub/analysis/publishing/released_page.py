@@ -1,55 +1,39 @@
 """A release as one HTML page, fit for a public web site: it asks no other file and no network, and runs no script.
 
 Everything that comes from a file is escaped. The facts stand in it once more as JSON, for `hubbub release --verify`.
+What is the same on every such page is in `pages/release.html`.
 """
 
 from __future__ import annotations
 
 import json
 from html import escape
+from importlib.resources import files
+from string import Template
 from typing import Any
 
 from hubbub.analysis.publishing.released_file import SCRIPT
-from hubbub.analysis.render.text import number, percent
 from hubbub.protocol.invalid import plural
+from hubbub.protocol.printed import intervals_of, number, percent
 from hubbub.protocol.segments import in_words
 
 _TOO_FEW = "Too few reports for figures with so much noise."
 _NOT_FOUND = "No text was found that enough installs share."
 _SEARCHED = "Texts that enough installs share, found without a list, which the intervals allow for."
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #1c1c1c; }
-table { border-collapse: collapse; width: 100%; margin: .5rem 0 1.5rem; }
-th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #ddd; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-.box { border-left: 4px solid #8a6d1d; background: #fbf6e6; padding: .5rem 1rem; }
-@media (prefers-color-scheme: dark) {
-  body { background: #161616; color: #eee; } th, td { border-color: #444; } .box { background: #2b2616; }
-}
-"""
+_PAGE = files("hubbub.analysis.publishing") / "pages" / "release.html"
 
 
 def to_html(facts: dict[str, Any]) -> str:
-    parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>Published figures</title><style>{_STYLE}</style></head><body>",
-        "<h1>Published figures</h1>",
-        f"<p>Estimates with {100 * facts['confidence']:g} % intervals, made from counts with added noise "
-        f"({escape(facts['count_noise'])}); every answer had random noise on the device it came from.</p>",
-        *_choice(facts["choice"]),
-        *(_metric(one) for one in facts["metrics"]),
-        "<h2>What these figures tell about one install</h2>",
-        '<div class="box"><p>All of this holds only if whoever collects the messages is trusted to publish figures and '
-        "nothing else. What the messages themselves tell, to everyone, is on the privacy label.</p></div>",
-        "<ul>",
-        *(f"<li>{escape(sentence)}</li>" for sentence in facts["statements"]),
-        "</ul>",
-        SCRIPT + json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c") + "</script>",
-        "</body></html>",
-    ]
-    return "\n".join(parts) + "\n"
+    """The page: a template, whose parts are escaped here."""
+    figures = [*_choice(facts["choice"]), *(_metric(one) for one in facts["metrics"])]
+    parts = {
+        "intervals": intervals_of(facts["confidence"]),
+        "count_noise": escape(facts["count_noise"]),
+        "figures": "".join(f"{part}\n" for part in figures),
+        "statements": "".join(f"<li>{escape(sentence)}</li>\n" for sentence in facts["statements"]),
+        "facts": SCRIPT + json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c") + "</script>",
+    }
+    return Template(_PAGE.read_text(encoding="utf-8")).substitute(parts)
 
 
 def _choice(choice: dict[str, Any] | None) -> list[str]:

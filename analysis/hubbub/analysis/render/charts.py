@@ -18,6 +18,7 @@ from hubbub.analysis.render.text import row_name
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, epoch_span
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.printed import intervals_of
 from hubbub.protocol.segments import NOT_SAID, in_words
 
 BLUE, ORANGE, GREY, BLACK = "#0072B2", "#D55E00", "#767676", "#222222"
@@ -190,7 +191,7 @@ def _finished(chart: Any, decoding: Decoding, *, height: Any, subtitle: str = ""
 
 def intervals_in_words(decoding: Decoding) -> str:
     """Of which confidence they are, and of whom they speak."""
-    return f"{100 * decoding.confidence:g} % intervals ({decoding.estimand})"
+    return f"{intervals_of(decoding.confidence)}s ({decoding.estimand})"
 
 
 def line_colours(lines: Sequence[str]) -> Any:

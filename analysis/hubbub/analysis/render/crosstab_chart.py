@@ -10,6 +10,7 @@ from hubbub.analysis.crosstab_result import Crosstab
 from hubbub.analysis.render.charts import BLACK, altair
 from hubbub.analysis.render.crosstab_words import View, answer, cell_of, view
 from hubbub.analysis.result import epoch_span
+from hubbub.protocol.printed import intervals_of
 
 _DARK = 0.6  # of the largest share: from there on words are white
 
@@ -29,7 +30,7 @@ def crosstab_chart(crosstab: Crosstab, given: int | None = 0) -> Any:
             alt.Tooltip("row:N", title=seen.rows.name),
             alt.Tooltip("column:N", title=seen.columns.name),
             alt.Tooltip("text:N", title="share"),
-            alt.Tooltip("interval:N", title=f"{100 * crosstab.confidence:g} % interval"),
+            alt.Tooltip("interval:N", title=intervals_of(crosstab.confidence)),
         ],
     )
     whole = "share of all installs" if given is None else f"share, given {seen.rows.name}"

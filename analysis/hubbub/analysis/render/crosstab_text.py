@@ -11,9 +11,10 @@ from hubbub.analysis.crosstab_result import Crosstab
 from hubbub.analysis.render.crosstab_words import Cell, answer, cell_of, means_in_words, remarks, view
 from hubbub.analysis.render.digits import SPACE
 from hubbub.analysis.render.terminal import PLAIN, Style
-from hubbub.analysis.render.text import percent, text_table
+from hubbub.analysis.render.text import html_row
 from hubbub.analysis.result import epoch_span
 from hubbub.protocol.invalid import plural
+from hubbub.protocol.printed import intervals_of, percent, text_table
 
 _MOST_COLUMNS = 12
 _LONGEST_CELL = 30
@@ -35,16 +36,12 @@ def crosstab_table(crosstab: Crosstab, given: int | None = 0, style: Style = PLA
 
 def crosstab_html(crosstab: Crosstab, given: int | None = 0) -> str:
     """For notebooks."""
-
-    def row(cells: Iterable[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
     header, rows = _cells(crosstab, given)
     notes = "".join(f"<li>{escape(remark)}</li>" for remark in [*_hidden(crosstab, given), *remarks(crosstab)])
     said = escape(f"{_title(crosstab)}. {answer(crosstab, given or 0)}")
     return (
-        f"<table><caption>{said}</caption><thead>{row(header, 'th')}</thead>"
-        f"<tbody>{''.join(row(cells, 'td') for cells in rows)}</tbody></table><ul>{notes}</ul>"
+        f"<table><caption>{said}</caption><thead>{html_row(header, 'th')}</thead>"
+        f"<tbody>{''.join(html_row(cells, 'td') for cells in rows)}</tbody></table><ul>{notes}</ul>"
     )
 
 
@@ -64,7 +61,7 @@ def _caption(crosstab: Crosstab, given: int | None) -> str:
 
 
 def _interval(crosstab: Crosstab) -> str:
-    return f"{100 * crosstab.confidence:g} % interval"
+    return intervals_of(crosstab.confidence)
 
 
 def _cells(crosstab: Crosstab, given: int | None) -> tuple[list[str], list[list[str]]]:

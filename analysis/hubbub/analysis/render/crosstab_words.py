@@ -10,8 +10,8 @@ from hubbub.analysis.crosstab_result import Comparison, Crosstab, Given, Shares
 from hubbub.analysis.estimation.intervals import Ratios
 from hubbub.analysis.kinds.factor import Categories
 from hubbub.analysis.render.digits import SPACE, Digits
-from hubbub.analysis.render.text import percent
 from hubbub.protocol.invalid import plural
+from hubbub.protocol.printed import percent, plain_percent
 
 _SMALLEST_P = 0.0001
 
@@ -209,7 +209,7 @@ def remarks(crosstab: Crosstab) -> list[str]:
     test = crosstab.independence
     said = [f"Intervals describe {whom}{of} ({crosstab.estimand})."]
     if test.degrees:
-        found = f"{10 * test.power:.0f} times in 10 at the {100 * test.alpha:.3g} % level"
+        found = f"{10 * test.power:.0f} times in 10 at the {plain_percent(test.alpha, 3)} level"
         said.append(
             f"Test of independence: chi-square {test.statistic:.4g}, {plural(test.degrees, 'degree')} of freedom, "
             f"{p_in_words(test.p_value)}. Strength of the relation (Cramér's V): {test.strength:.2g}; one of "

@@ -15,8 +15,6 @@ from hubbub.analysis.comparison import Comparison
 from hubbub.analysis.optional import need
 from hubbub.analysis.result import COLUMNS, Decoding
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
 
 def to_csv(tables: Sequence[Decoding] | Sequence[Comparison]) -> str:
     """A row for each value of each table, under one header. Shares are between 0 and 1; what is not known is empty.
@@ -96,9 +94,14 @@ def csv_cell(cell: Any) -> Any:
     """A cell as CSV has it."""
     if isinstance(cell, bool):
         return "true" if cell else "false"
-    if isinstance(cell, str) and cell.startswith(_FORMULA) and not _is_number(cell):
-        return "'" + cell  # a spreadsheet would run it, and a candidate may be anybody's text
+    if isinstance(cell, str) and not _is_number(cell):
+        return no_formula(cell)
     return "" if cell is None else cell
+
+
+def no_formula(text: str) -> str:
+    """With an apostrophe in front of what a spreadsheet would run: a candidate may be anybody's text."""
+    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def _is_number(text: str) -> bool:

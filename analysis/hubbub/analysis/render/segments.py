@@ -8,8 +8,9 @@ from itertools import groupby
 import numpy as np
 
 from hubbub.analysis.render.terminal import Style
-from hubbub.analysis.render.text import SHOWN, described, number, percent, row_name, text_table
+from hubbub.analysis.render.text import SHOWN, described, row_name
 from hubbub.analysis.result import NUMBER, Decoding, Role, epoch_span
+from hubbub.protocol.printed import number, percent, text_table
 from hubbub.protocol.segments import in_words
 
 _LONGEST_CELL = 34

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from html import escape
 from math import floor, log10
 
@@ -13,6 +13,7 @@ from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.render.terminal import PLAIN, Style
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Role, epoch_span
 from hubbub.protocol.invalid import plural
+from hubbub.protocol.printed import decimals, intervals_of, number, percent, plain_percent, text_table
 from hubbub.protocol.segments import in_words
 
 SHOWN = 50
@@ -38,7 +39,7 @@ def _title(decoding: Decoding) -> str:
 
 
 def _header(decoding: Decoding) -> list[str]:
-    return ["value", "estimate", f"{100 * decoding.confidence:g} % interval", "installs", "best guess", ""]
+    return ["value", "estimate", intervals_of(decoding.confidence), "installs", "best guess", ""]
 
 
 def cells(decoding: Decoding, i: int) -> list[str]:
@@ -100,7 +101,7 @@ def _beginnings(decoding: Decoding) -> list[str]:
         ]
         for one in shown
     ]
-    head = ["beginning", "estimate", f"{100 * decoding.confidence:g} % interval", "installs"]
+    head = ["beginning", "estimate", intervals_of(decoding.confidence), "installs"]
     more = f"{len(longest) - len(shown)} more beginnings are not shown; --format json has them all."
     all_installs = ["Beginnings are shares of all installs, also of those that did not answer."]
     return [
@@ -149,7 +150,7 @@ def remarks(decoding: Decoding) -> list[str]:
 def _correction(decoding: Decoding) -> str:
     """The error allowed and over what: Bonferroni's is that of any false detection, Benjamini and Hochberg's the share
     of detections that are false, which finds more and is as honest. So whoever reads the one learns of the other."""
-    level = f"{100 * (1 - decoding.confidence):.3g} %"
+    level = plain_percent(1 - decoding.confidence, 3)
     is_answer = np.array([role == ANSWER for role in decoding.roles], dtype=bool)
     p_values = decoding.p_value[is_answer]
     if np.count_nonzero(~np.isnan(p_values)) < 2:
@@ -206,7 +207,7 @@ def _outcome(comparison: Comparison, i: int) -> str:
 
 
 def comparison_header(comparison: Comparison) -> list[str]:
-    interval = f"{100 * comparison.after.confidence:g} % interval"
+    interval = intervals_of(comparison.after.confidence)
     return ["value", *sides(comparison), "difference", interval, ""]
 
 
@@ -242,7 +243,7 @@ def change_in_words(
     many digits as the sides have, or more where the interval is so narrow that these would not show it."""
     if is_number:
         return _signed(change, number), " to ".join(_signed(end, number) for end in ends)
-    digits = max((_decimals(side) for side in sides if np.isfinite(side)), default=1)
+    digits = max((decimals(side) for side in sides if np.isfinite(side)), default=1)
     half = 50 * (ends[1] - ends[0])
     if np.isfinite(half) and half > 0:
         digits = min(max(digits, -floor(log10(half))), 4)
@@ -273,86 +274,18 @@ def _side(decoding: Decoding, other: Decoding) -> str:
 
 def html_table(decoding: Decoding, most: int = SHOWN) -> str:
     """For notebooks."""
-
-    def row(cells: Iterable[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    body = "".join(row(cells(decoding, i), "td") for i in decoding.top_rows(most))
+    body = "".join(html_row(cells(decoding, i), "td") for i in decoding.top_rows(most))
     notes = "".join(f"<li>{escape(remark)}</li>" for remark in [*_hidden(decoding, most), *remarks(decoding)])
     return (
-        f"<table><caption>{escape(_title(decoding))}</caption><thead>{row(_header(decoding), 'th')}</thead>"
+        f"<table><caption>{escape(_title(decoding))}</caption><thead>{html_row(_header(decoding), 'th')}</thead>"
         f"<tbody>{body}</tbody></table><ul>{notes}</ul>"
     )
 
 
-# --- words and tables that are not only of decodings ----------------------------------------------------------------
-
-
-def text_table(
-    header: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    left: Collection[int] = (0,),
-    longest: int = 40,
-    widths: Sequence[int] = (),
-    gap: str = "  ",
-) -> list[str]:
-    """A line for the header and for each row: columns side by side, those of `left` to the left, numbers to the right.
-
-    A cell may hold anything: what is longer than `longest` is cut, and a terminal gets no control characters. Columns
-    are as wide as their widest cell, unless `widths` say so beforehand: for a table that is written as it grows.
-    """
-    printed = [[_printable(cell, longest) for cell in row] for row in (header, *rows)]
-    widths = widths or [max(len(row[i]) for row in printed) for i in range(len(header))]
-    return [
-        gap.join(
-            cell.ljust(width) if i in left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in printed
-    ]
-
-
-def _printable(text: str, longest: int) -> str:
-    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return plain if len(plain) <= longest else plain[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
-
-
-def percent(share: float) -> str:
-    if not np.isfinite(share):
-        return "unknown"
-    if share == 0:
-        return "0 %"
-    text = f"{100 * share:.{_decimals(share)}f} %"
-    return "0 %" if float(text[:-2]) == 0 else text
-
-
-def _decimals(share: float) -> int:
-    return 1 if abs(share) >= 0.1 else 2 if abs(share) >= 0.001 else 4
-
-
-def plain_percent(share: float) -> str:
-    """As few digits as say it, for axes and round numbers: `5 %`, `0.1 %`."""
-    return f"{100 * share:.10g} %"
-
-
-def number(value: float) -> str:
-    return f"{value:,.6g}" if np.isfinite(value) else "unknown"
+def html_row(cells: Iterable[str], tag: str) -> str:
+    """A row of a table in a notebook, of `th` or `td`."""
+    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
 def _count(installs: float) -> str:
     return f"{installs:,.0f}" if np.isfinite(installs) else ""
-
-
-def short_percent(share: float) -> str:
-    """With two digits that say something, however small the share."""
-    digits = max(0, 1 - int(log10(share * 100) // 1)) if share > 0 else 0
-    return f"{share * 100:.{min(digits, 8)}f} %"
-
-
-def short_number(number: float) -> str:
-    """As many installs as one would say aloud: `12,000`, `1.23 M`, `4 billion`."""
-    for size, name in ((1e9, " billion"), (1e6, " M"), (1e4, ",000")):
-        if number >= size:
-            return f"{number / 1e3:,.0f}{name}" if name == ",000" else f"{number / size:.3g}{name}"
-    return f"{number:,.0f}"

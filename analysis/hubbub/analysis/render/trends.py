@@ -12,10 +12,11 @@ from typing import Any
 from hubbub.analysis.render.charts import COLOURS, WIDTH, altair, line_colours, styled
 from hubbub.analysis.render.export import csv_cell
 from hubbub.analysis.render.terminal import Style
-from hubbub.analysis.render.text import change_in_words, number, percent, text_table
+from hubbub.analysis.render.text import change_in_words
 from hubbub.analysis.result import NUMBER, Decoding
 from hubbub.analysis.trends import COLUMNS, Annotation, Point, followed, trend
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.printed import number, percent, text_table
 from hubbub.protocol.segments import in_words
 
 

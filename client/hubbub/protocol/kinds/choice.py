@@ -78,6 +78,9 @@ class Choice(ListShape, kw_only=True):
     def told_as(self, value: Any, dither: int) -> int:
         return self._category(value)
 
+    def in_short(self) -> str:
+        return f"choice of {len(self.listed)}"
+
     def question(self) -> str:
         shown = ", ".join(self.listed[:6]) + (", ..." if len(self.listed) > 6 else "")
         return f"one of {len(self.listed)} choices ({shown})"

@@ -158,5 +158,8 @@ class Discovery(Shape, kw_only=True):
     def port_facts(self) -> dict[str, Any]:
         return self.plain_fields()
 
+    def in_short(self) -> str:
+        return "text, without a list"
+
     def question(self) -> str:
         return f"a text, of which a scrambled trace of a beginning of up to {self.max_length} bytes is sent"

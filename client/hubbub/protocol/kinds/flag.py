@@ -50,5 +50,7 @@ class Flag(Shape, kw_only=True):
     def question(self) -> str:
         return "yes or no"
 
+    in_short = question
+
     def sent(self, q: str, p: str) -> str:
         return f"One bit. Of 100 who would say yes, {q} send yes; of 100 who would say no, {p} send yes all the same."

@@ -133,6 +133,9 @@ class Set(ListShape, kw_only=True):
     def port_facts(self) -> dict[str, Any] | None:
         return None if self.reserve else {"items": list(self.items), "items_per_report": self.items_per_report}
 
+    def in_short(self) -> str:
+        return f"set of {len(self.listed)}"
+
     def question(self) -> str:
         shown = ", ".join(self.listed[:6]) + (", ..." if len(self.listed) > 6 else "")
         return f"which of {len(self.listed)} items ({shown})"

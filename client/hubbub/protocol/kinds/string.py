@@ -62,5 +62,8 @@ class String(Shape, kw_only=True):
     def port_facts(self) -> dict[str, Any]:
         return self.plain_fields()
 
+    def in_short(self) -> str:
+        return "text, from a list"
+
     def question(self) -> str:
         return "a text, of which only a scrambled trace is sent"

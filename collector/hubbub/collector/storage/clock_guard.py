@@ -17,9 +17,8 @@ import time
 from collections.abc import Callable
 from enum import StrEnum
 
-from hubbub.protocol.cadence import DAY
+from hubbub.protocol.cadence import DAY, HOUR
 
-HOUR = 3600.0
 _PACE_SECONDS = 60.0  # how far a clock may drift from itself within an hour and still be said to keep pace
 
 

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hubbub.protocol.encoding import bytes_for
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.simulations.audit.evidence import ALPHA, Finding, Seen, about_expected, judge
 
 Mechanism = Callable[[Any], Any]
+"""What is audited: from a value to what would be sent of it."""
 Bits = npt.NDArray[np.uint8]
 Event = Callable[[Bits], npt.NDArray[np.bool_]]
 
@@ -97,7 +99,7 @@ def as_rows(outputs: Sequence[Any]) -> Bits:
         numbers = [int(number) for number in outputs]
         if min(numbers) < 0:
             raise Invalid([f"a number that stands for bits must be at least 0, got {min(numbers)}"])
-        size = (max(number.bit_length() for number in numbers) + 7) // 8 or 1
+        size = bytes_for(max(number.bit_length() for number in numbers)) or 1
         return _unpacked([number.to_bytes(size, "little") for number in numbers])
     if isinstance(first, bytes | bytearray):
         return _unpacked([bytes(output) for output in outputs])

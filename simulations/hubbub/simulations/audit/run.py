@@ -18,10 +18,10 @@ from typing import Any
 from scipy import stats
 
 from hubbub.analysis.progress import NamedProgress
-from hubbub.analysis.render.text import text_table
 from hubbub.client.respond import respond
 from hubbub.client.vocabulary import Random
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.printed import text_table
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.audit.any_callable import CallableAudit, Mechanism
 from hubbub.simulations.audit.departures import Watched, watch_departures
@@ -48,6 +48,7 @@ class Audit:
 
     @property
     def failures(self) -> list[Finding]:
+        """The claims that what was seen contradicts."""
         return [finding for finding in self.findings if finding.failure]
 
     @property
@@ -57,6 +58,7 @@ class Audit:
 
     @property
     def passed(self) -> bool:
+        """Whether every claim and every promise held."""
         return not self.failures and not self.broken
 
     @property
@@ -67,6 +69,7 @@ class Audit:
         )
 
     def to_json(self) -> dict[str, Any]:
+        """What `hubbub audit --json` prints."""
         return {
             "passed": self.passed,
             "false_alarm": {"exceeded": self.alpha, "stray": self.false_stray},

@@ -28,12 +28,12 @@ import numpy.typing as npt
 from hubbub.analysis import Crosstab, by_segment, decode, progress, undivided
 from hubbub.analysis.kinds.factor import Categories
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
-from hubbub.analysis.render.text import text_table
 from hubbub.analysis.result import NUMBER, Decoding
 from hubbub.client import Registry
 from hubbub.client.upload import attempt, post
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.metric import Metric
+from hubbub.protocol.printed import fixed_percent, text_table
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import fetch_pair_tallies, fetch_tallies
 from hubbub.simulations.demo.crowd_size import crowd_size
@@ -298,7 +298,7 @@ def _styled(line: str, row: TableRow, style: Style) -> str:
 
 
 def _figure(row: TableRow, x: float) -> str:
-    return f"{x:.2f}" if row.number else f"{100 * x:.1f} %"
+    return f"{x:.2f}" if row.number else fixed_percent(x)
 
 
 def _summary(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hubbub.analysis import progress
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.printed import text_table
 from hubbub.simulations.experiments.experiment import Experiment, ExperimentResult
 from hubbub.simulations.experiments.page import page
 from hubbub.simulations.experiments.run import conduct, named
@@ -62,8 +63,7 @@ def run_experiments(arguments: Namespace) -> int:
 
 
 def _listing(experiments: list[Experiment]) -> str:
-    width = max(len(experiment.name) for experiment in experiments)
-    return "\n".join(f"{experiment.name:<{width}}  {experiment.question}" for experiment in experiments)
+    return "\n".join(text_table((), [(one.name, one.question) for one in experiments], left=(0, 1), longest=None))
 
 
 def _lines(result: ExperimentResult) -> list[str]:

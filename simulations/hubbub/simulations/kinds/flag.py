@@ -12,6 +12,7 @@ from hubbub.analysis.result import Decoding
 from hubbub.protocol.encoding import ABSENT
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Flag
+from hubbub.protocol.printed import plain_percent
 from hubbub.simulations.kinds.kind import Index, Kind, Population, ValueMasks
 from hubbub.simulations.kinds.lists import exactly, list_population
 from hubbub.simulations.kinds.symbols import one_bit_masks, symbol_array
@@ -36,7 +37,7 @@ class FlagKind(Kind[Flag]):
         (share,) = exactly(numbers, 1, "share:SHARE", text)
         if not 0 <= share <= 1:
             raise Invalid([f"share must be in [0, 1], got {share:g}"])
-        return Population([True, False], [share, 1 - share], f"{100 * share:g} % say yes")
+        return Population([True, False], [share, 1 - share], f"{plain_percent(share)} say yes")
 
     def value(self, text: str) -> Any:
         return {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}.get(text.strip().lower(), text)

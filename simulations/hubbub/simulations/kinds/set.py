@@ -12,6 +12,7 @@ from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.result import Decoding
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Set
+from hubbub.protocol.printed import plain_percent
 from hubbub.simulations.kinds.kind import NOWHERE, Index, Kind, Population, ValueMasks
 from hubbub.simulations.kinds.lists import exactly
 
@@ -41,7 +42,7 @@ class SetKind(Kind[Set]):
                 shares, words = _MOST_COMMON * rank**-exponent, f"the r-th item by {_MOST_COMMON:.0%} x r^-{exponent:g}"
             case "uniform":
                 (share,) = exactly(numbers or [_MOST_COMMON], 1, "uniform:SHARE", text)
-                shares, words = np.full(len(rank), float(share)), f"each item by {100 * share:g} %"
+                shares, words = np.full(len(rank), float(share)), f"each item by {plain_percent(share)}"
             case _:
                 raise Invalid([f"the population of a set must be one of zipf, uniform, csv, column, got {name!r}"])
         if not (np.isfinite(shares).all() and shares.min() >= 0 and shares.max() <= 1):

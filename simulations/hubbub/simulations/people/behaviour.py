@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from hubbub.protocol.invalid import require
+from hubbub.protocol.printed import plain_percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +47,12 @@ class Behaviour:
         return any((self.change, self.drift, self.season[1], self.absent, self.away, self.churn))
 
     def words(self) -> str:
+        """All that is not as by default, for people."""
         said = []
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name == "season" and value[1]:
-                said.append(f"season of {value[0]:g} epochs by {100 * value[1]:g} %")
+                said.append(f"season of {value[0]:g} epochs by {plain_percent(value[1])}")
             elif field.name != "season" and value != field.default:
-                said.append(f"{field.name} {100 * value:g} %")
+                said.append(f"{field.name} {plain_percent(value)}")
         return ", ".join(said) or "answers that never change"

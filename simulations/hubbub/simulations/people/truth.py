@@ -14,6 +14,7 @@ from hubbub.protocol.shape import Shape
 from hubbub.simulations.kinds import kind_of
 
 Truth = npt.NDArray[np.float64]
+"""What is true of the made-up people, row for row beside the estimates."""
 
 
 def truth_of(decoding: Decoding, metric: Definition, counts: Mapping[Any, int], epochs: int) -> Truth:

@@ -9,9 +9,9 @@ import numpy as np
 from hubbub.analysis import decode
 from hubbub.analysis.render.glyphs import Axis, number_axis, round_above
 from hubbub.analysis.render.plots import Legend, Panel, Plot, Row, RowPlot, Scale, Series
-from hubbub.analysis.render.text import plain_percent
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.protocol.cadence import epoch_text
+from hubbub.protocol.printed import plain_percent
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.kinds import kind_of
 from hubbub.simulations.people.truth import cell_shares, truth_of

@@ -22,12 +22,12 @@ from scipy.special import ndtri
 from hubbub.analysis import Crosstab, Tally, crosstab
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.render.crosstab_words import answer, cell_of, view
-from hubbub.analysis.render.text import percent, text_table
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import ABSENT, DITHER_BITS, WrongValue
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.pair import Pair, PairTally
+from hubbub.protocol.printed import percent, text_table
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.shape import Factor
 from hubbub.protocol.tally_files import write_tally

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubbub.analysis.render.glyphs import Svg
-from hubbub.analysis.render.text import percent
 from hubbub.analysis.result import NUMBER
 from hubbub.protocol.asked_parts import as_sentence
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import plural
 from hubbub.protocol.label import how_often
+from hubbub.protocol.printed import percent
 from hubbub.simulations.html_page import html_page
 from hubbub.simulations.kinds import kind_class
 from hubbub.simulations.simulate.charts import Picture, reads_a_number, series_picture, shown_rows, truth_picture

@@ -94,6 +94,7 @@ class SimulationResult:
 
     @property
     def sentence(self) -> str:
+        """How near the estimates came to the truth, in one sentence."""
         return sentence(self.setting.metric, self.card, self.decoding, self.truth)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from hubbub.analysis.arrays import Array
-from hubbub.analysis.render.text import percent, text_table
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.protocol.metric import Metric
+from hubbub.protocol.printed import percent, text_table
 from hubbub.simulations.kinds import kind_class, kind_of
 from hubbub.simulations.people.truth import Truth
 from hubbub.simulations.simulate.theory import predicted_error
@@ -45,6 +45,7 @@ class Scorecard:
 
     @property
     def coverage(self) -> float:
+        """The share of intervals that hold the truth."""
         return self.covered / max(self.intervals, 1)
 
     @property
@@ -53,6 +54,7 @@ class Scorecard:
         return self.error / self.theory
 
     def to_json(self) -> dict[str, Any]:
+        """All figures by name; None where one is not finite."""
         figures = {**asdict(self), "coverage": self.coverage, "against_theory": self.against_theory}
         return {name: None if isinstance(x, float) and not isfinite(x) else x for name, x in figures.items()}
 

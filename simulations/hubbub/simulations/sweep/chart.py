@@ -8,6 +8,7 @@ from typing import Any
 from hubbub.analysis.optional import need
 from hubbub.analysis.render.charts import BLACK, BLUE, GREY, ORANGE, styled
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.printed import plain_percent
 
 _COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", BLACK, "#56B4E9", GREY)
 _TITLES = {
@@ -82,6 +83,6 @@ def _name(axis: str | None, row: dict[str, Any]) -> str:
     if axis is None:
         return "measured"
     if axis == "change":
-        return f"change {100 * row[axis]:g} %"
+        return f"change {plain_percent(row[axis])}"
     prefix = "num_" if axis in ("bits", "cohorts", "hashes") else ""
     return f"{prefix}{axis} {row[axis]:g}"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from hubbub.analysis import progress
 from hubbub.analysis.engines.engine import FORMS, engine_from
-from hubbub.analysis.render.text import text_table
 from hubbub.protocol.invalid import Invalid, brief
+from hubbub.protocol.printed import fixed_percent, plain_percent, text_table
 from hubbub.simulations.kinds import KINDS, kind_class
 from hubbub.simulations.people.histories import MOST_EPOCHS
 from hubbub.simulations.sweep.run import AXES, Figures, Point, grid, run
@@ -150,12 +150,12 @@ def _table(rows: Sequence[Figures], axes: Sequence[str]) -> str:
         lines.append(
             [
                 *(f"{row[axis]:g}" for axis in axes),
-                *(f"{100 * row[name]:.3g} %" for name in ("error", "theory", "bound")),
+                *(plain_percent(row[name], 3) for name in ("error", "theory", "bound")),
                 f"{row['error'] / row['bound']:.2f}",
                 f"{row['found']:.1f}",
                 f"{row['false']:.1f}",
-                f"{100 * row['coverage']:.1f} %",
-                f"{100 * row['stale']:.1f} %",
+                fixed_percent(row["coverage"]),
+                fixed_percent(row["stale"]),
             ]
         )
     return "\n".join(text_table(lines[0], lines[1:], left=()))

@@ -36,10 +36,10 @@ from hubbub.analysis.estimation.joint_law import CrossGroup, CrossLaw, PairGroup
 from hubbub.analysis.kinds.factor import one_bit, one_of
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.plots import Plot, Scale
-from hubbub.analysis.render.text import plain_percent
 from hubbub.protocol.kinds import Choice, Cross, Flag
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.pair import Pair
+from hubbub.protocol.printed import fixed_percent, plain_percent
 from hubbub.protocol.shape import Factor
 from hubbub.simulations.exact_tallies import sample_tally
 from hubbub.simulations.experiments import bounds
@@ -199,7 +199,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         figures=figures,
         columns=("installs", *(f"{how}, error" for how in (PAIRS, CROSS, EM))),
         rows=tuple(
-            (f"{n:,}", *(f"{100 * sqrt(squares[how, n]):.2f} %" for how in (PAIRS, CROSS, EM)))
+            (f"{n:,}", *(fixed_percent(sqrt(squares[how, n]), 2) for how in (PAIRS, CROSS, EM)))
             for n in setting.installs
         ),
         chart=_picture(setting, squares, theory),

@@ -27,13 +27,13 @@ from scipy import stats
 
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.plots import Plot, Scale
-from hubbub.analysis.render.text import plain_percent
 from hubbub.client.respond import respond
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.invalid import plural
 from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import one_bit_noise
+from hubbub.protocol.printed import plain_percent
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.wire import unpack

@@ -32,10 +32,10 @@ from hubbub.analysis.progress import Progress
 from hubbub.analysis.publishing.count_noise import CountNoise
 from hubbub.analysis.publishing.discrete_noise import NoiseSource
 from hubbub.analysis.render.plots import Plot, Scale
-from hubbub.analysis.render.text import plain_percent
 from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import one_bit_noise
+from hubbub.protocol.printed import plain_percent
 from hubbub.simulations.exact_tallies import sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
@@ -184,7 +184,7 @@ def _local_error(asked: Definition, n: int, repeats: int, rng: np.random.Generat
 
 
 def _cells(epsilon: float, n: int, found: Mapping[str, float]) -> tuple[str, ...]:
-    return tuple(f"{100 * size:.2g} %" for how, at in found.items() for size in (at, error(how, epsilon, n)))
+    return tuple(plain_percent(size, 2) for how, at in found.items() for size in (at, error(how, epsilon, n)))
 
 
 def _picture(setting: Setting, points: list[dict[str, object]]) -> Plot:

@@ -37,9 +37,9 @@ from hubbub.analysis import Options, decode
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.plots import Plot, Scale
-from hubbub.analysis.render.text import plain_percent
 from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.printed import plain_percent
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM

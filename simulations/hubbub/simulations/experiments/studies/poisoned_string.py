@@ -32,10 +32,10 @@ import numpy as np
 from hubbub.analysis import Decoding, Options, decode
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.analysis.progress import Progress
-from hubbub.analysis.render.text import plain_percent
 from hubbub.collector.http.limits import Limits
 from hubbub.collector.settings import Settings
 from hubbub.protocol.kinds import String
+from hubbub.protocol.printed import plain_percent
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally

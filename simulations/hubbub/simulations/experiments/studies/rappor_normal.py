@@ -30,10 +30,10 @@ from hubbub.analysis import decode
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.plots import Panel, Plot, Scale, Series
-from hubbub.analysis.render.text import plain_percent
 from hubbub.protocol.kinds import Choice
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
+from hubbub.protocol.printed import plain_percent
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM

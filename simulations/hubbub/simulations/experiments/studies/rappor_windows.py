@@ -31,11 +31,11 @@ from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.plots import Panel, Plot, Scale, Series
-from hubbub.analysis.render.text import plain_percent
 from hubbub.protocol.invalid import plural
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
+from hubbub.protocol.printed import plain_percent
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM

@@ -32,11 +32,12 @@ from scipy import stats
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.plots import Plot, Scale
-from hubbub.analysis.render.text import plain_percent
 from hubbub.client.respond import draw_bits, draw_memo
+from hubbub.protocol.encoding import bytes_for
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
+from hubbub.protocol.printed import plain_percent
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
@@ -247,7 +248,7 @@ def _reports(metric: Definition, memo: int, cohort: int, rng: np.random.Generato
 
 
 def _unpacked(numbers: list[int], width: int) -> Integers:
-    size = (width + 7) // 8
+    size = bytes_for(width)
     data = np.frombuffer(b"".join(number.to_bytes(size, "little") for number in numbers), dtype=np.uint8)
     return np.unpackbits(data.reshape(-1, size), axis=1, bitorder="little")[:, :width].astype(np.int64)
 

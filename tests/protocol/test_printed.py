@@ -6,7 +6,16 @@ from math import nan
 
 import pytest
 
-from hubbub.analysis.render.text import number, percent, short_number, short_percent, text_table
+from hubbub.protocol.printed import (
+    fixed_percent,
+    intervals_of,
+    number,
+    percent,
+    plain_percent,
+    short_number,
+    short_percent,
+    text_table,
+)
 
 
 def test_a_table_has_names_to_the_left_numbers_to_the_right_and_no_trailing_blanks():
@@ -53,3 +62,15 @@ def test_what_is_not_known_is_said_so():
 )
 def test_crowds_are_said_as_one_would_say_them_aloud(installs, words):
     assert short_number(installs) == words
+
+
+def test_round_shares_and_intervals_have_no_more_digits_than_they_need():
+    assert [plain_percent(share) for share in (0.05, 0.001, 0.07, 1 / 3)] == ["5 %", "0.1 %", "7 %", "33.3333 %"]
+    assert plain_percent(0.12345, 3) == "12.3 %"
+    assert [fixed_percent(0.5), fixed_percent(0.5, 0), fixed_percent(0.02, sign="+")] == ["50.0 %", "50 %", "+2.0 %"]
+    assert intervals_of(0.95) == "95 % interval"
+
+
+def test_a_table_without_a_header_has_only_its_rows_and_may_cut_nothing():
+    assert text_table((), [("a", "x" * 50)], left=(0, 1), longest=None, widths=(4, 0), gap=" ") == ["a    " + "x" * 50]
+    assert text_table((), []) == []
