@@ -108,9 +108,8 @@ class Decoding:
     estimates, or the nearest possible population where answers are few. Biased: for reading, not for sums or tests."""
     low_selected: Array  # interval given that the value was detected; nan where it was not
     high_selected: Array  # its upper end
-    variance: Variance | RatioVariance | None = (
-        None  # of each estimate, as a function of the true share; None where not known
-    )
+    variance: Variance | RatioVariance | None = None
+    """Of each estimate, as a function of the true share; None where not known."""
     distribution: Distribution | None = None  # of a range: any share, the distribution function, quantiles
     tested_besides: int = 0  # candidates of a long list, or of a search, that were tested, too, and have no row
     beginnings: tuple[Beginning, ...] = ()  # of texts that nobody listed, the shortest first
