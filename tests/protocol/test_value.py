@@ -1,4 +1,4 @@
-"""Values: frozen, checked at birth, equal where their fields are. What dataclasses promise, held by forty lines."""
+"""Values: frozen, checked when they are made, equal where their fields are. As dataclasses promise, by forty lines."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Crosstab:
     factors: tuple[Categories, Categories]  # the two answers: their names and categories
     segment: Segment = ()  # the installs it is about; empty: all
     epochs: tuple[str, ...]  # the days, weeks or months pooled, in order
-    estimand: Estimand  # of whom the intervals speak
+    estimand: Estimand  # which installs the intervals describe
     of: Whom  # of whom shares are shares: everyone, or those who answered both
     confidence: float  # of all intervals, such as 0.95
     correction: Correction  # how p_adjusted allows for many cells

@@ -29,7 +29,7 @@ class Options:
     estimand: Estimand = "reporting"  # of whom intervals speak: installs that reported, or the population they sample
     correction: Correction = "bonferroni"  # how tests of many values at once are corrected
     exclude_absent: bool = False  # whether shares are of those who answered
-    fake_share: float = 0.01  # the share of fake reports whose effect is reckoned
+    fake_share: float = 0.01  # the share of fake reports whose effect is computed
     ranges: tuple[tuple[float, float], ...] = ()
     """Of a range metric: the [low, high) to give shares of, in place of evenly wide cells."""
     quantiles: tuple[float, ...] = QUANTILES  # of a range metric: the quantiles to give

@@ -1,5 +1,5 @@
-"""Who may see what: names the server may be called by, requests from other pages, sessions, and headers that keep a
-page from loading or sending anything elsewhere.
+"""Who may see what: the host names that requests may use, requests from other pages, sessions, and headers that keep
+a page from loading or sending anything elsewhere.
 
 A session is 256 random bits in a cookie that scripts cannot read and other sites cannot send. It ends with the token it
 was opened with: when the collector refuses that, whoever else may still look. The collector's token

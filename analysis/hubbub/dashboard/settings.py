@@ -1,4 +1,4 @@
-"""How a dashboard is run, checked at birth: where the numbers come from, who may look, where it listens."""
+"""How a dashboard is run, checked when it is made: where the numbers come from, who may look, where it listens."""
 
 from __future__ import annotations
 

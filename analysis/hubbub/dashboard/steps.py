@@ -25,7 +25,7 @@ class Step:
 
 
 def steps(known: Mapping[str, Decoding], row: tuple[str, Role], tests: int) -> dict[str, Step]:
-    """Each release that was compared with the one before it, corrected for so many tests."""
+    """Each release that was compared with the one before it, corrected for the number of tests."""
     found = {}
     names = [name for name in known if name not in (OTHER, NOT_SAID)]
     for older, newer in pairwise(names):

@@ -214,7 +214,7 @@ class Client:
         return []
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Send what is due and wait for it, at most so long. True if nothing that was due is left.
+        """Send what is due and wait for it, at most `timeout` seconds. True if nothing that was due is left.
 
         With `close`, the one call that sends when the app says so: whoever watches the network sees when it is made.
         """

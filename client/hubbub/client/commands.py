@@ -155,7 +155,7 @@ def _status(arguments: Namespace) -> Status:
 
 
 def _rules(arguments: Namespace, state: State, registry: Registry | None) -> tuple[Decision, ...]:
-    """What the app's client would go by here; whether this release of it asks more, only the app itself can know."""
+    """The rules that the app's client would apply here. Only the app itself can know whether its release asks more."""
     rules = control.rules_for(os.environ, state, registry, is_test_run(os.environ, sys.modules))
     if not is_explicit(os.environ, arguments.state) and in_container(os.environ):
         rules = (Decision("off", WOULD_NOT_LAST, "no_place"), *rules)
@@ -292,7 +292,7 @@ def _moment(seconds: float) -> str:
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """Turns what a state can suffer into an error that the command prints."""
+    """Turns a state that is busy or damaged into an error that the command prints."""
     try:
         yield
     except Busy:

@@ -45,7 +45,7 @@ def open_current(desk: Desk, now: float, segment: Segment) -> None:
 def seal_past(desk: Desk, now: float, delay: Delay, chance: Chance) -> None:
     """Turn every epoch that is over into a message that waits for its sending time. Sealed epochs are remembered for
     ever: whatever the clock does, none is reported twice. One whose cadence this registry no longer has makes no
-    message, and what was gathered in it goes all the same."""
+    message, and what was gathered in it is deleted anyway."""
     for every in CADENCES:
         query = "SELECT epoch, segment FROM epochs WHERE every = ? AND epoch < ? AND sealed = 0 ORDER BY epoch"
         for epoch, build in desk.db.execute(query, (every, epoch_of(every, now))).fetchall():

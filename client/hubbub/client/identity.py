@@ -64,7 +64,7 @@ class Identity(Value):
 
 
 def cohort_of(number: int, num_cohorts: int) -> int:
-    """Which of so many equal pieces of the line an install's number lies in."""
+    """Which of `num_cohorts` equal pieces of the line an install's number lies in."""
     return number * num_cohorts >> NUMBER_BITS
 
 

@@ -63,8 +63,8 @@ class Claimed(Value):
 
 
 def claim(db: sqlite3.Connection, now: float, ahead: float = 0.0) -> list[Claimed]:
-    """The next messages to send, kept from other processes for a while: those that are due, or will be in so many
-    seconds."""
+    """The next messages to send, kept from other processes for a while: those that are due, or will be within
+    `ahead` seconds."""
     prune(db, now)
     facts = read_facts(db)
     if facts.answer != "yes" or facts.retry_at > now + ahead:

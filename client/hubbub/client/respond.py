@@ -128,7 +128,7 @@ def _carry(metric: Definition, units: Units, sent: int, cohort: int, draws: Draw
 
 @lru_cache(maxsize=64)
 def _in_words(size: int) -> Callable[[bytes], tuple[bytes, ...]]:
-    """Takes so many bytes apart into one word for each digit, at half the price of slices."""
+    """Takes this many bytes apart into one word for each digit, at half the price of slices."""
     from struct import Struct  # here, because only an answer needs it
 
     return Struct(f"{size // PRECISION}s" * PRECISION).unpack
@@ -206,7 +206,7 @@ def carry_flagged_position(sent: int, flag: int, noise: int) -> int:
 
 
 def _subset_of(rank: int, size: int, width: int) -> int:
-    """The mask with this rank among those with so many bits set, in ascending order (the combinatorial number system):
+    """The mask with this rank among those with `size` bits set, in ascending order (the combinatorial number system):
     comb(i, size) of them have all their bits below bit i."""
     bits = 0
     if not size:

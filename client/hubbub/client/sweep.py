@@ -1,4 +1,4 @@
-"""What lies in plain does not outlive its epoch, also where nothing is ever made of it.
+"""Deletes values kept without noise once their epoch is over, also where no report is made of them.
 
 Who reports seals the epochs that are over (`epochs`). A client that does not (no endpoint, a test run, a container, a
 state that was set aside) sweeps instead, when it is made and then once a day while it is used: epochs that are over are

@@ -131,7 +131,7 @@ class Timer:
             self._looks_at = min(now + LOOK_EVERY, (now // DAY + 1) * DAY)
 
     def claim(self, ahead: float = 0.0) -> None:
-        """Take what is due, or will be in so many seconds."""
+        """Take what is due, or will be within `ahead` seconds."""
         with self.condition:
             now = self.clock()
             self._drop_what_is_no_longer_ours(now)

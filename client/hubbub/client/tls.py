@@ -67,7 +67,7 @@ class TlsUse:
             connection.close()
 
     def end(self, patience: float = PATIENCE) -> None:
-        """Let nobody in any more, cut off the connections, and wait until all are out, so many seconds at most."""
+        """Let nobody in any more, cut off the connections, and wait until all are out, `patience` seconds at most."""
         with self._changed:
             self.ended = True
             for connection in self._inside.values():

@@ -64,8 +64,8 @@ Lost = Literal["unknown_metric", "wrong_value", "dropped_busy", "dropped_state"]
 """Why a record could not be looked at: the programmer's mistake, or what the disk did."""
 
 Noted = Literal["absent", "clamped", "overflowed", "sent", "dropped_too_old", "dropped_outbox_full"]
-"""What else is counted: reports that answered `absent`, were moved into their limits, or repeat an old answer for want
-of a slot; reports that were sent, or given up because they grew too old or too many."""
+"""What else is counted: reports that answered `absent`, were moved into their limits, or repeat an old answer because
+no slot is free; reports that were sent, or given up because they grew too old or too many."""
 
 CountName = Outcome | Lost | Noted
 """Names of counts, in `Status.counts`. Besides, a message that the collector refuses for good is counted, by its
@@ -74,7 +74,7 @@ and the reason, one of those, `status_` and a number, or the name of an error.""
 
 Purpose = Literal["delay", "id", "pause"]
 """What chance apart from answers is for: when a message leaves after its epoch; what it is called; for how long nothing
-is sent after an attempt in vain."""
+is sent after a failed attempt."""
 
 Random = Callable[[int], bytes]
 """From a number of bytes to as many random ones, like `os.urandom`."""

@@ -170,7 +170,7 @@ class Noise(Value):
 
     @classmethod
     def of_history(cls, history: History, categories: int | None) -> Noise:
-        """That of a question which is sent as one of so many categories (None: as bits)."""
+        """That of a question which is sent as one of this many categories (None: as bits)."""
         q, p = history.probabilities
         if categories is None:
             return cls(BitChannel(q, p), AS_IT_IS, history)
@@ -234,11 +234,11 @@ class Noise(Value):
         return self._odds(flips, (1, 0), (0, 1))
 
     def odds_after(self, reports: int, flips: Flips) -> Fraction:
-        """e**epsilon_T, exactly: the worst odds between two masks after so many reports on one memo.
+        """e**epsilon_T, exactly: the worst odds between two masks after this many reports on one memo.
 
         The likelihood ratio rises with the number of ones seen at a position, so the worst evidence is that every
         report shows a 1 where the bit was lost, and a 0 where it was gained (for a k-ary wire: the same category
-        every time). With a history: after so many answers.
+        every time). With a history: after this many answers.
         """
         if self.history is not None:
             return self.history.odds_after(reports)
@@ -248,7 +248,7 @@ class Noise(Value):
     def _odds(self, flips: Flips, ones: Units, zeros: Units) -> Fraction:
         """`ones` and `zeros` are evidence: its likelihood if the memo's bit is set, and if it is not, in any unit.
 
-        All of it is reckoned in whole units, which cancel: an app waits for this when it starts.
+        All of it is computed in whole units, which cancel: an app waits for this when it starts.
         """
         match self.permanent:
             case BitChannel():

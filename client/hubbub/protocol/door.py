@@ -30,7 +30,7 @@ def door(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any]
 
 
 def loaded(module: str, name: str) -> Any:
-    """What a module calls by this name. The module is imported as a statement would do it: `importlib` would have to be
-    loaded first, which costs an app's start as much as two modules of ours."""
+    """The object of this name in a module. The module is imported as an `import` statement would: loading `importlib`
+    first would cost an app's start as much as two modules of ours."""
     __import__(module)
     return getattr(sys.modules[module], name)

@@ -39,7 +39,7 @@ def exp_below(epsilon: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)  # a thousand metrics share few channels, and pages ask for their epsilons at every view
 def log_above(odds: Fraction, decimals: int = 6) -> Fraction:
-    """The smallest number with so many decimals whose exponential is sure to reach `odds`: never an understatement."""
+    """The smallest number with this many decimals whose exponential surely reaches `odds`: never an understatement."""
     context = Context(prec=_DIGITS, rounding=ROUND_CEILING)
     logarithm = context.subtract(Decimal(odds.numerator).ln(context), Decimal(odds.denominator).ln(context))
     step = Fraction(1, 10**decimals)

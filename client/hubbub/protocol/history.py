@@ -1,6 +1,6 @@
 """Answers that change: the joint law of the truth flags behind all that an install ever says, for one epsilon.
 
-A metric with `hold` is asked in one epoch of each so many, `answers` times in all. Before any answer exists, the
+A metric with `hold` is asked in one epoch of every `hold`, `answers` times in all. Before any answer exists, the
 install draws a flag for each of them; where it is set the truth is told, elsewhere it is not. The flags z are drawn
 together: independent ones, each set with probability a0, of which those with at least `threshold` set have the
 probability p instead of q, all others 1 - p,
@@ -43,12 +43,12 @@ class History(Value, kw_only=True):
     """How the answers of an install's whole life are drawn. Fields are what a definition carries, but `items`, which
     follows from its shape."""
 
-    hold: int  # one epoch out of so many is asked
+    hold: int  # one epoch out of this many is asked
     answers: int  # how often it is asked in all
     threshold: int  # tau: from how many flags set the probability is raised
-    above: Fraction  # p: the probability that so many are set, or more
+    above: Fraction  # p: the probability that this many are set, or more
     chance: Fraction  # a0: how often an answer agrees that knows nothing of the truth
-    categories: int | None = None  # d, where an answer is sent as one of so many; None: as bits
+    categories: int | None = None  # d, where an answer is sent as one of this many; None: as bits
     items: int = 1  # the flags of one answer: of a set, one for each item asked about
 
     def _broken_rules(self) -> Iterator[str]:
@@ -121,7 +121,7 @@ class History(Value, kw_only=True):
         return self._odds(self.flags)
 
     def odds_after(self, answers: int) -> Fraction:
-        """The worst odds for one who has seen so many answers only."""
+        """The worst odds for one who has seen only this many answers."""
         return self._odds(min(answers, self.answers) * self.items)
 
     def _odds(self, seen: int) -> Fraction:
@@ -144,7 +144,7 @@ def variance(history: History, share: Fraction) -> Fraction:
 
 @lru_cache(maxsize=256)
 def history_of_categories(epsilon: Fraction, hold: int, answers: int, categories: int, items: int = 1) -> History:
-    """The least error for answers that are one of so many, or yes or no for each of so many items.
+    """The least error for answers that are one of these categories, or yes or no for each of `items`.
 
     The threshold is the one with the least variance of a share of 1/categories. A variance is linear in the share, and
     all shares add up to 1: that is the least squared error of all of them together, whatever the shares are. Of equal
@@ -168,7 +168,7 @@ def history_of_bits(epsilon: Fraction, hold: int, answers: int, share: Fraction)
 
 
 def category_history(epsilon: Fraction, hold: int, answers: int, categories: int) -> History:
-    """The best of both for one of so many categories, where all are as common."""
+    """The best of both for one of this many categories, where all are as common."""
     share = Fraction(1, categories)
     found = (
         history_of_categories(epsilon, hold, answers, categories),

@@ -14,7 +14,7 @@ from hubbub.protocol.shape import Shape
 
 
 def suited_to_history(shape: Shape, given: Mapping[str, Any]) -> Shape:
-    """With the best of what was left out, where all is given that decides it, and keeps to its limits."""
+    """Fills in omitted keys with the best values, where all is given that decides it, and keeps to its limits."""
     if not {"hold", "epsilon_history", "max_values"} <= given.keys() or any(_broken(given, ())):
         return shape
     return shape.suited_to_history(given["epsilon_history"], given["max_values"], given.keys())

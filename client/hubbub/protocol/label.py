@@ -49,7 +49,7 @@ def facts(registry: Registry) -> dict[str, Any]:
 
 
 def show_bits(groups: int) -> str:
-    """How many bits of an install's identity it shows to be in one of so many groups, rounded up: of 2**bits installs,
+    """How many bits of an install's identity it shows to be in one of `groups`, rounded up: of 2**bits installs,
     every one could have a group of its own."""
     return f"{ceil(log2(groups) * 100) / 100:.2f}"
 

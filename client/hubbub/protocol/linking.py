@@ -17,7 +17,7 @@ CROWD = 1_000
 
 
 def num_groups(cohorts: Iterable[int]) -> int:
-    """Into how many groups installs fall that show which of so many cohorts they are in, for each number given.
+    """Into how many groups installs fall that show which cohort they are in, of each number of cohorts given.
 
     An install is a point on a line, and n cohorts are n equal pieces of it: a group is a piece between two
     neighbouring cuts k/n. In lowest terms the cuts with denominator d are as many as Euler's phi(d), and d divides n.
@@ -39,7 +39,7 @@ def num_samples(samples: Iterable[Fraction]) -> int:
 
 
 def at_most(bits: int, cohorts: Iterable[int], segments: int = 1) -> bool:
-    """Whether so many cohorts, in each of so many segments, make at most 2**bits groups."""
+    """Whether these numbers of cohorts, in each of `segments`, make at most 2**bits groups."""
     numbers = set(cohorts)
     return segments * (1 + sum(n - 1 for n in numbers)) <= 1 << bits or segments * num_groups(numbers) <= 1 << bits
 

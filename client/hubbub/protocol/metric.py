@@ -161,7 +161,7 @@ class Definition(Value, kw_only=True):
 
     @property
     def weight(self) -> int | None:
-        """How many bits of every report are set, if always as many: one category, or a subset of so many."""
+        """How many bits of every report are set, if always as many: one category, or a subset of this many."""
         match self.noise.permanent:
             case KaryChannel():
                 return 1
@@ -189,7 +189,7 @@ class Definition(Value, kw_only=True):
         return log_above(self.noise.odds_permanent(self.shape.flips))
 
     def epsilon_after(self, reports: int) -> Fraction:
-        """What so many reports of one value tell at most."""
+        """What this many reports of one value tell at most."""
         return log_above(self.noise.odds_after(reports, self.shape.flips))
 
     @cached_property

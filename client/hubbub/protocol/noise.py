@@ -80,7 +80,7 @@ def rappor_noise(prob_f: Fraction, prob_p: Fraction, prob_q: Fraction) -> Noise:
 
 
 def category_noise(epsilon_one_report: Fraction, epsilon_permanent: Fraction, categories: int, once: bool) -> Noise:
-    """The least noise for one of so many categories, sent as one of them, as bits or, where it is only ever told once,
+    """The least noise for one of these categories, sent as one of them, as bits or, where it is only ever told once,
     as a subset: one that is shown again would tell installs apart."""
     subsets = subset_noise(epsilon_one_report, categories) if once else None
     if subsets is not None:
@@ -101,7 +101,7 @@ _FEWEST_UNITS = 1 << 12
 
 @_once_for_each
 def subset_noise(epsilon: Fraction, categories: int) -> Noise | None:
-    """The least noise for a single report of one of so many categories: subsets of them, if these have less than one
+    """The least noise for a single report of one of this many categories: subsets of them, if these have less than one
     category or bits would have. None where they have not, or are too many to be drawn exactly."""
     if not FEWEST_CATEGORIES <= categories <= MOST_CATEGORIES:
         return None

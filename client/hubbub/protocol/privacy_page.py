@@ -92,7 +92,7 @@ def privacy_page(
 
 
 def guesses(epsilon: Any) -> int:
-    """Of 100 guesses between two answers, about so many can be right at most: e**epsilon / (1 + e**epsilon)."""
+    """Of 100 guesses between two answers, about this many can be right at most: e**epsilon / (1 + e**epsilon)."""
     return 100 if epsilon > 40 else round(100 / (1 + exp(-float(epsilon))))
 
 

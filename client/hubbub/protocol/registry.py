@@ -37,7 +37,7 @@ IDENTIFYING_BITS = 12
 installs 20 bits would single out 91 %, 12 bits none."""
 
 EXPECTED_INSTALLS = 1_000_000
-"""What a label reckons with where a registry does not say how many installs there will be."""
+"""The number of installs a label assumes where a registry does not say how many installs there will be."""
 
 
 class Recipient(Value, kw_only=True):

@@ -1,7 +1,7 @@
 """What a metric asks, and the facts that everyone else may know about it: its cohorts, its bits, its answers.
 
-A shape knows nothing of names, time or budgets. It is checked at birth; nobody downstream checks it again. Each kind
-of question is a subclass in a file of its own, in `kinds`; code elsewhere asks the facts below and never for a kind.
+A shape knows nothing of names, time or budgets. It is checked when it is made; nobody downstream checks it again. Each
+kind of question is a subclass in a file of its own, in `kinds`; code elsewhere asks the facts below, never the kind.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Shape(Value, kw_only=True):
 
     @cached_property
     def most_slots(self) -> int:
-        """How many kept answers are enough for all that one install could ever give."""
+        """The most kept answers that one install can ever need."""
         return self.num_masks
 
     @cached_property
@@ -128,7 +128,7 @@ class Shape(Value, kw_only=True):
 
     @cached_property
     def slots_in_words(self) -> str:
-        """What makes its answers as many as they are, where a number that moves runs through them."""
+        """What decides how many answers there are, for a warning about numbers that change often."""
         return ""
 
     @cached_property
@@ -215,7 +215,7 @@ class Shape(Value, kw_only=True):
 
     def suited(self, epsilon_one_report: Fraction, given: Collection[str], max_answers: int | None = None) -> Shape:
         """The same question with whatever was left out of a metrics.toml, all but the keys `given`, chosen for the
-        least error at this epsilon, where an install keeps at most so many answers to repeat (`None`: it is asked
+        least error at this epsilon, where an install keeps at most `max_answers` to repeat (`None`: it is asked
         once)."""
         return self
 
@@ -249,7 +249,7 @@ class Shape(Value, kw_only=True):
         return f"{bits}. A bit that should be 1 is sent as 1 in {q} of 100 messages; one that should be 0, in {p}."
 
     def shared_by(self, noise: Noise, installs: int) -> int:
-        """Of so many installs, how many must share an answer that is in no list for it to be found; 0: never."""
+        """Of this many installs, how many must share an answer that is in no list for it to be found; 0: never."""
         return 0
 
     def discoverable(self, noise: Noise, installs: int, until: date) -> str:
@@ -263,11 +263,11 @@ class Shape(Value, kw_only=True):
         return many_bit_noise(epsilon_one_report, epsilon_permanent, self.num_hashes)
 
     def suited_to_history(self, epsilon: Fraction, answers: int, given: Collection[str]) -> Shape:
-        """`suited`, where a whole history of so many answers has this epsilon."""
+        """`suited`, where a whole history of this many answers has this epsilon."""
         return self
 
     def best_history(self, epsilon: Fraction, hold: int, answers: int) -> History:
-        """The least error that keeps epsilon over a whole history of so many answers. Not for masks of several hashes:
+        """The least error that keeps epsilon over a history of this many answers. Not for masks of several hashes:
         a flag must be seen as one agreement."""
         from hubbub.protocol.history import history_of_bits, history_of_categories  # few registries have a history
 
@@ -373,7 +373,7 @@ class ListShape(Shape, kw_only=True):
         return value if value in self.places else ABSENT
 
     def broken_list(self, key: str, most: int) -> Iterator[str]:
-        """What is wrong with the list of this key, of which and of whose reserve there may be so many."""
+        """What is wrong with the list of this key; list and reserve may have at most `most` places."""
         if not 2 <= len(self.declared) <= most:
             yield f"{key} must list from 2 to {most} values, got {len(self.declared)}"
         elif not 0 <= self.reserve <= most - len(self.declared):

@@ -1,4 +1,4 @@
-"""Frozen values: checked once, at birth, and equal where their fields are.
+"""Frozen values: checked once, when they are made, and equal where their fields are.
 
 What `dataclasses` does at a tenth of its price. Apps import this package when they start, and the decorator there costs
 as much as sqlite3, json and tomllib together (it imports `inspect`, and compiles methods for each class). Here the
@@ -60,7 +60,7 @@ class Value:
         require(self._broken_rules())
 
     def _fit(self, values: int, named: Mapping[str, Any]) -> bool:
-        """Whether these names are of fields after the first so many."""
+        """Whether these names are of fields after the first `values` of them."""
         return set(named).issubset(tuple(self.fields)[values:])
 
     def _refuse(self, values: tuple[Any, ...], named: Mapping[str, Any]) -> NoReturn:

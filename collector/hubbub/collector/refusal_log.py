@@ -40,7 +40,7 @@ class RefusalLog:
             self.tell()
 
     def tell(self) -> None:
-        """What is new, whenever the last time was; nothing, if nothing is."""
+        """The refusals since the last call, however long ago it was; empty if there were none."""
         refused = Counter({reason: self._own_metrics.refused[reason] for reason in STATUS})
         new = refused - self._told
         if new:

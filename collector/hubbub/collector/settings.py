@@ -35,7 +35,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All there is to set. Checked at birth."""
+    """All there is to set. Checked when it is made."""
 
     metrics: Path = field(metadata={"help": "the registry to count, a metrics.toml"})
     data: Path = field(default=Path("hubbub-data"), metadata={"help": "where counts are kept; made if it is not there"})

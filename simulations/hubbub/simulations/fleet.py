@@ -146,7 +146,7 @@ class FleetRun:
     """Each so many installs sends its last message again, as if the answer had been lost."""
     every: str = "day"
     seed: int | None = None
-    """Without one, all chance is the operating system's, as in life."""
+    """None: all random numbers come from the operating system, as in production."""
 
     def moment(self, number: int) -> float:
         """The middle of the epoch with this number, counted from the first."""

@@ -1,4 +1,4 @@
-"""Behaviour is checked at birth and said in words."""
+"""Behaviour is checked when it is made and said in words."""
 
 from __future__ import annotations
 

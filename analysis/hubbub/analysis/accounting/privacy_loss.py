@@ -25,8 +25,8 @@ _ENDLESS = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyLoss:
-    """The loss is (start + i) step with probability masses[i] under P, and infinite with probability `certain`. What Q
-    has besides, P never shows."""
+    """The loss is (start + i) step with probability masses[i] under P, and infinite with probability `certain`. What
+    else Q can show, P never shows."""
 
     step: float
     start: int
@@ -103,7 +103,7 @@ class PrivacyLoss:
         return PrivacyLoss(step=step, start=one.start + two.start, masses=masses, certain=certain)._trimmed()
 
     def times(self, count: int) -> PrivacyLoss:
-        """So many such releases, by squaring."""
+        """The loss of `count` such releases together, by squaring."""
         if count < 0:
             raise Invalid([f"count must be at least 0, got {count}"])
         result = PrivacyLoss(step=self.step, start=0, masses=np.ones(1), certain=0.0)

@@ -134,7 +134,7 @@ class Discovery(Shape, kw_only=True):
         return plain
 
     def shared_by(self, noise: Noise, installs: int) -> int:
-        """How many of so many installs must share a text for it to be found with all reports ever sent, in nine of ten
+        """How many of `installs` must share a text for it to be found with all reports ever sent, in nine of ten
         cases, to two digits. Reports of more and more epochs leave the noise that is kept, whatever their number until
         a metric expires; of few epochs it takes more. With `hold` each of a few answers has noise of its own.
 

@@ -175,7 +175,7 @@ def best_points(epsilon: Fraction, apart: bool = False) -> int:
 
 
 def best_points_of_history(epsilon: Fraction, answers: int, apart: bool = False) -> int:
-    """The same for one epoch of a history of so many answers."""
+    """The same for one epoch of a history of this many answers."""
     from hubbub.protocol.history import history_of_categories
 
     def cost(points: int) -> Fraction:
@@ -193,7 +193,7 @@ def _fewest_errors(cost: Callable[[int], Fraction]) -> int:
 
 
 def worst_variance(points: int, odds: Fraction, apart: bool = False) -> Fraction:
-    """n Var of the mean on [-1, 1] of numbers that are all t, at the worst t, by one category out of so many with these
+    """n Var of the mean on [-1, 1] of numbers that are all t, at the worst t, by one of this many categories with these
     odds: (b sum v**2 + (a - b) E[v**2 | t]) / (a - b)**2 - t**2. Between two points E[v**2 | t] is a line.
 
     Apart, where all have answered: a ratio, the sum over those who answered by their number. Of report j it is off by

@@ -42,7 +42,7 @@ class FileWatch:
                 self.report()
 
     def report(self) -> None:
-        """There were none left just now."""
+        """Note that no file could be opened just now."""
         if self._clock() >= self._quiet_until:
             self._quiet_until = self._clock() + _QUIET_SECONDS
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""What any collector does for all of them, whichever comes first: delete what is past its retention, and back."""
+"""Deletes counts past their retention, and brings them back: done by whichever collector comes first, for all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hubbub.protocol.cadence import DAY
 
 
 def purge(connection: Connection, shared: Shared, now: float) -> list[MetricEpoch] | None:
-    """Take counts whose retention is over out of the way; they can be had back for a week.
+    """Set counts aside whose retention is over; they can be restored for a week.
 
     Returns which these were; None if another collector is at the counts now.
     """

@@ -52,7 +52,8 @@ def _kept(registry: Registry) -> list[Metric]:
 
 
 def _can_differ_alone(a: Metric, b: Metric) -> bool:
-    """Whether one can stay while the other changes: not if one is a cross of the other, or both are of the same."""
+    """Whether one answer can stay while the other changes: not if one metric is a cross of the other, or both are
+    crosses of the same one."""
     names = [{metric.name, *(factor.name for factor in metric.shape.factors)} for metric in (a, b)]
     return names[0].isdisjoint(names[1])
 

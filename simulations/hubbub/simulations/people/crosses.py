@@ -90,7 +90,8 @@ def _paired(first: Histories, second: Histories, rng: np.random.Generator) -> tu
 
 
 def _lots(first: Index, second: Index, rng: np.random.Generator) -> Index:
-    """How many of each of the first draw each of the second, all of which are drawn."""
+    """How many installs have each pair of answers, where answers of the second metric are dealt at random to those
+    who gave each answer of the first, until none is left."""
     if first.sum() >= _MOST_IN_AN_URN:
         return np.asarray(rng.multinomial(first, second / second.sum()), dtype=np.int64)
     left, rows = second.astype(np.int64), []

@@ -1,4 +1,4 @@
-"""One in a hundred reports is fake. Can they make a string appear that nobody holds, and who would notice?
+"""One in a hundred reports is fake. Can these make a string appear that nobody has, and would anyone notice?
 
 Source: Cao, Jia, Gong 2021 (Data Poisoning Attacks to Local Differential Privacy Protocols): the maximal gain attack;
 one fake report moves a share by at most 2E/((E-1) n) under optimised unary encoding. Cheu, Smith, Ullman 2021 on
