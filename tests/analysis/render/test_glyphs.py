@@ -153,6 +153,17 @@ def test_names_of_releases_do_not_lie_on_each_other() -> None:
     assert min(b - a for a, b in pairwise(places)) > 6
 
 
+@pytest.mark.parametrize(
+    ("weeks", "dated"),
+    [(1, [0]), (2, [0, 1]), (4, [0, 1, 2, 3]), (8, [0, 2, 5, 7]), (9, [0, 2, 4, 6, 8]), (13, [0, 3, 6, 9, 12])],
+)
+def test_dates_are_nearly_as_far_apart_as_each_other(weeks: int, dated: list[int]) -> None:
+    """Of eight weeks five would be 0, 2, 4, 5 and 7, of which two touch on a phone."""
+    drawn = parsed(line([Moment(f"week {i}", 1, 0, 2) for i in range(weeks)], look()))
+    words = [element.text for element in drawn if element.text and element.text.startswith("week")]
+    assert words == [f"week {i}" for i in dated]
+
+
 def test_only_exact_counts_are_filled_from_zero() -> None:
     assert 'class="band area"' in line(WEEKS, look(area=True)).__html__()
     assert "area" not in line(WEEKS, look()).__html__()

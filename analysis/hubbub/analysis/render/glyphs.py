@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import floor, isfinite, log10
 
 _ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
@@ -298,12 +298,11 @@ def _marks(look: Look, across: Sequence[float], bottom: int) -> str:
 
 
 def _dates(moments: Sequence[Moment], across: Sequence[float], look: Look) -> str:
-    """The first and the last, and some between them, as far apart."""
+    """The first and the last, and some between them, nearly as far apart."""
     if not moments:
         return ""
     last = len(moments) - 1
-    some = min(look.most_dates, len(moments))
-    chosen = sorted({round(i * last / max(some - 1, 1)) for i in range(some)})
+    chosen = _spread(last, min(look.most_dates, len(moments)))
     y = str(look.height - 6)
     return "".join(
         words_at(
@@ -311,6 +310,17 @@ def _dates(moments: Sequence[Moment], across: Sequence[float], look: Look) -> st
         )
         for i in chosen
     )
+
+
+def _spread(last: int, most: int) -> list[int]:
+    """At most so many whole numbers from 0 to the last, both of them among these, no gap half as wide again as another
+    and more: two dates side by side would run into each other."""
+    for some in range(most, 2, -1):
+        chosen = [round(i * last / (some - 1)) for i in range(some)]
+        gaps = [after - before for before, after in pairwise(chosen)]
+        if 2 * max(gaps) <= 3 * min(gaps):
+            return chosen
+    return sorted({0, last})
 
 
 def _at(axis: Axis, x: float) -> str:
