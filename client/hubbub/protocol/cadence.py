@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hubbub.protocol.vocabulary import Cadence
 
 CADENCES: tuple[Cadence, ...] = ("once", "day", "week", "month")
-DAY = 86_400
 HOUR = 3_600
+DAY = 86_400
 """Seconds of a day; the epochs of UTC know no leap seconds."""
 
 _ORIGIN = date(1970, 1, 1).toordinal()
