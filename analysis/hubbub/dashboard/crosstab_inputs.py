@@ -21,6 +21,7 @@ from hubbub.protocol.metric import Definition
 from hubbub.protocol.pair import PairTally
 from hubbub.protocol.segments import Segment, segment_order
 from hubbub.protocol.tally import Tally
+from hubbub.protocol.vocabulary import Cadence
 
 EVERYBODY = "*"
 """In an address, in place of a factor: shares of all installs. No metric has this name."""
@@ -39,7 +40,7 @@ class Together:
         return isinstance(self.tallies[0], PairTally)
 
     @property
-    def every(self) -> str:
+    def every(self) -> Cadence:
         return self.tallies[0].metric.every
 
     @property
