@@ -16,6 +16,7 @@ from hubbub.analysis.optional import need
 from hubbub.analysis.options import Correction, Estimand, Whom
 from hubbub.protocol.cadence import DAY, epoch_start, epoch_text, parse_epoch
 from hubbub.protocol.segments import Segment, in_words
+from hubbub.protocol.vocabulary import Cadence
 
 Role = Literal["answer", "absent", "other", "number"]
 """What a row is: the share of an answer, of those without one, of strings not listed; or a number in its unit."""
@@ -244,7 +245,7 @@ def first_and_last_day(epochs: tuple[str, ...]) -> tuple[str, str] | tuple[None,
     """The days on which the first of these epochs begins and the last one ends, such as `2026-11-16`."""
     if not epochs:
         return None, None
-    every = "week" if "W" in epochs[0] else "day" if len(epochs[0]) == len("2026-11-16") else "month"
+    every: Cadence = "week" if "W" in epochs[0] else "day" if len(epochs[0]) == len("2026-11-16") else "month"
     first, last = parse_epoch(every, min(epochs)), parse_epoch(every, max(epochs))
     end = epoch_start(every, last + 1) // DAY - 1
     return epoch_text("day", epoch_start(every, first) // DAY), epoch_text("day", end)

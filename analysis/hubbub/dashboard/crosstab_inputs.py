@@ -13,15 +13,15 @@ from hubbub.analysis.options import Options
 from hubbub.dashboard.candidates import CandidateLists
 from hubbub.dashboard.decode_jobs import Decoded, DecodeJob
 from hubbub.dashboard.periods import ALL, LAST, chosen_periods
-from hubbub.dashboard.query import ONLY
+from hubbub.dashboard.query import ONLY, chosen_of
 from hubbub.dashboard.snapshot import Snapshot
 from hubbub.protocol.asked_parts import as_sentence
 from hubbub.protocol.cadence import epoch_text
-from hubbub.protocol.invalid import Invalid, brief
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.pair import PairTally
 from hubbub.protocol.segments import Segment, segment_order
 from hubbub.protocol.tally import Tally
+from hubbub.protocol.vocabulary import Cadence
 
 EVERYBODY = "*"
 """In an address, in place of a factor: shares of all installs. No metric has this name."""
@@ -40,7 +40,7 @@ class Together:
         return isinstance(self.tallies[0], PairTally)
 
     @property
-    def every(self) -> str:
+    def every(self) -> Cadence:
         return self.tallies[0].metric.every
 
     @property
@@ -104,12 +104,7 @@ class CrosstabChoice:
         """Raises `Invalid` with field, rule and value."""
         allowed: dict[str, Sequence[str]] = {"epoch": (*LAST, ALL, *of.periods), "given": (*of.factors, EVERYBODY)}
         allowed |= {f"{ONLY}{key}": values for key, values in of.segments.items()}
-        chosen = {key: value for key, value in query.items() if value}
-        for key, value in chosen.items():
-            if key not in allowed:
-                raise Invalid([f"the address may choose {', '.join(allowed)}, got {brief(key)}"])
-            if value not in allowed[key]:
-                raise Invalid([f"{key} must be one of {', '.join(allowed[key][-8:])}, got {brief(value)}"])
+        chosen = chosen_of(query, allowed)
         only = tuple((key, chosen[f"{ONLY}{key}"]) for key in of.segments if f"{ONLY}{key}" in chosen)
         return cls(epoch=chosen.get("epoch", ""), given=chosen.get("given", ""), only=only)
 

@@ -13,6 +13,7 @@ from hubbub.dashboard.query import MOST_EPOCHS, View, decode_job
 from hubbub.dashboard.snapshot import Snapshot
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.segments import Segment
+from hubbub.protocol.vocabulary import Cadence
 
 MOST_LINES = 6
 """So many segments are drawn over time; the table has all."""
@@ -26,7 +27,7 @@ class MetricInputs:
     name: str
     snapshot: Snapshot
     view: View
-    every: str
+    every: Cadence
     epochs: list[str]
     chosen: tuple[str, ...]
     """The periods that are looked at, together."""

@@ -11,9 +11,8 @@ from hubbub.analysis.options import Options
 from hubbub.dashboard.candidates import CandidateList, CandidateLists
 from hubbub.dashboard.decode_jobs import Decoded, DecodeJob, DecodeJobs
 from hubbub.dashboard.periods import ALL, LAST, MOST_SPARK, chosen_periods, periods_before
-from hubbub.dashboard.query import ONLY, decode_job
+from hubbub.dashboard.query import ONLY, chosen_of, decode_job
 from hubbub.dashboard.snapshot import Snapshot
-from hubbub.protocol.invalid import Invalid, brief
 from hubbub.protocol.segments import NOT_SAID, OTHER, Segment
 
 LONGEST_LIST = 2000
@@ -33,12 +32,7 @@ class OverviewChoice:
         """Raises `Invalid` with field, rule and value."""
         allowed: dict[str, Sequence[str]] = {"epoch": (*LAST, ALL)}
         allowed |= {f"{ONLY}{key}": values for key, values in segments.items()}
-        chosen = {key: value for key, value in query.items() if value}
-        for key, value in chosen.items():
-            if key not in allowed:
-                raise Invalid([f"the address may choose {', '.join(allowed)}, got {brief(key)}"])
-            if value not in allowed[key]:
-                raise Invalid([f"{key} must be one of {', '.join(allowed[key][-8:])}, got {brief(value)}"])
+        chosen = chosen_of(query, allowed)
         only = tuple((key, chosen[f"{ONLY}{key}"]) for key in segments if f"{ONLY}{key}" in chosen)
         return cls(epoch=chosen.get("epoch", ""), only=only)
 

@@ -24,6 +24,7 @@ from hubbub.dashboard.series_view import known_in, moments_of
 from hubbub.dashboard.snapshot import Snapshot
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.privacy_page import guesses
+from hubbub.protocol.vocabulary import Cadence
 
 MOST_CHANGES = 5
 
@@ -86,7 +87,9 @@ def overview_view(
     cards = tuple(_card(snapshot, name, choice, inputs, changes.get(name), now) for name, inputs in known.items())
     address = {card.name: f"/metric/{card.name}{card.query}" for card in cards}
     newest = max((each.chosen[-1] for each in known.values() if each.chosen), default="")
-    every = next((snapshot.definitions(n)[-1].every for n, each in known.items() if newest in each.chosen), "day")
+    every: Cadence = next(
+        (snapshot.definitions(n)[-1].every for n, each in known.items() if newest in each.chosen), "day"
+    )
     newest_unit = "on this day" if UNITS[every] == "day" else f"this {UNITS[every]}"
     when = {"": newest_unit, ALL: "in all"}.get(choice.epoch, "in this period")
     return OverviewView(
@@ -107,7 +110,7 @@ def overview_view(
     )
 
 
-def _fields(snapshot: Snapshot, choice: OverviewChoice, newest: str, every: str) -> Iterator[Select]:
+def _fields(snapshot: Snapshot, choice: OverviewChoice, newest: str, every: Cadence) -> Iterator[Select]:
     if not newest:
         return
     unit = UNITS[every]
@@ -203,7 +206,7 @@ def _nothing(
     return "Collecting", f"no reports for a finished {unit} yet", when, note, "0 reports"
 
 
-def _spark(decoding: Decoding, inputs: CardInputs, every: str) -> Svg | None:
+def _spark(decoding: Decoding, inputs: CardInputs, every: Cadence) -> Svg | None:
     row = headline(decoding).row
     if row is None or len(inputs.spark) < 2 or any(each is None for each in inputs.spark):
         return None
@@ -217,7 +220,7 @@ def _spark(decoding: Decoding, inputs: CardInputs, every: str) -> Svg | None:
     return spark(moments_of(known, value, role, every), words)
 
 
-def _chart(decoding: Decoding, inputs: CardInputs, every: str) -> Chart | None:
+def _chart(decoding: Decoding, inputs: CardInputs, every: Cadence) -> Chart | None:
     """Five rows: of a single value by platform and release, or its newest periods; else its largest answers."""
     apart = {name: each.decoding for name, each in inputs.apart if each and each.decoding is not None}
     if apart:
@@ -237,7 +240,7 @@ def _chart(decoding: Decoding, inputs: CardInputs, every: str) -> Chart | None:
     return Chart(caption=f"{decoding.metric}, estimates", rows=shown)
 
 
-def _by_period(decoding: Decoding, inputs: CardInputs, every: str) -> Chart | None:
+def _by_period(decoding: Decoding, inputs: CardInputs, every: Cadence) -> Chart | None:
     """A value that is counted by no segment: the newest first."""
     row = decoding.leading_row
     if row is None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from hubbub.protocol.cadence import epoch_start, parse_epoch
+from hubbub.protocol.vocabulary import Cadence
 
 UNITS = {"once": "month", "day": "day", "week": "week", "month": "month"}
 LAST = {"last-4": 4, "last-13": 13}
@@ -14,7 +15,7 @@ MOST_SPARK = 13
 """So many periods are in the small line on a card."""
 
 
-def chosen_periods(choice: str, periods: Sequence[str], every: str) -> tuple[str, ...]:
+def chosen_periods(choice: str, periods: Sequence[str], every: Cadence) -> tuple[str, ...]:
     """Those that a choice means, in order. Nothing chosen: the newest; of what is asked once, all."""
     if choice == ALL or (not choice and every == "once"):
         return tuple(periods)
@@ -31,7 +32,7 @@ def periods_before(chosen: Sequence[str], periods: Sequence[str]) -> tuple[str, 
     return tuple(periods[first - len(chosen) : first]) if first >= len(chosen) else ()
 
 
-def choices(periods: Sequence[str], every: str) -> tuple[tuple[str, str], ...]:
+def choices(periods: Sequence[str], every: Cadence) -> tuple[tuple[str, str], ...]:
     """For a form: value and words. The newest is the empty choice, unless all are."""
     unit = UNITS[every]
     whole = [("" if every == "once" else ALL, f"All {unit}s together")]
@@ -41,7 +42,7 @@ def choices(periods: Sequence[str], every: str) -> tuple[tuple[str, str], ...]:
     return (*newest, *several, *(whole if len(periods) > 1 or not newest else ()), *older)
 
 
-def named(periods: Sequence[str], every: str) -> str:
+def named(periods: Sequence[str], every: Cadence) -> str:
     """`Week of 9 to 15 November 2026`, `4 weeks, 19 October to 15 November 2026`."""
     if not periods:
         return f"no {UNITS[every]} yet"
@@ -57,13 +58,13 @@ def named(periods: Sequence[str], every: str) -> str:
     return f"{first:%B %Y}"
 
 
-def short(period: str, every: str) -> str:
+def short(period: str, every: Cadence) -> str:
     """`9 Nov`, or `Nov 2026`: for the axis of a chart."""
     start = _start(period, every)
     return f"{start:%b %Y}" if UNITS[every] == "month" else f"{start.day} {start:%b}"
 
 
-def since(chosen: Sequence[str], every: str) -> str:
+def since(chosen: Sequence[str], every: Cadence) -> str:
     """`since last week`."""
     unit = UNITS[every]
     if len(chosen) > 1:
@@ -71,7 +72,7 @@ def since(chosen: Sequence[str], every: str) -> str:
     return "since the day before" if unit == "day" else f"since last {unit}"
 
 
-def next_numbers(every: str, now: float) -> str:
+def next_numbers(every: Cadence, now: float) -> str:
     """When a period that runs now is over: `Monday, 23 November`."""
     moment = datetime.fromtimestamp(now, UTC)
     text = {"day": f"{moment:%Y-%m-%d}", "week": f"{moment:%G-W%V}"}.get(UNITS[every], f"{moment:%Y-%m}")
@@ -79,11 +80,11 @@ def next_numbers(every: str, now: float) -> str:
     return f"{start:%A}, {start.day} {start:%B}"
 
 
-def _start(period: str, every: str) -> datetime:
+def _start(period: str, every: Cadence) -> datetime:
     return datetime.fromtimestamp(epoch_start(every, parse_epoch(every, period)), UTC)
 
 
-def _end(period: str, every: str) -> datetime:
+def _end(period: str, every: Cadence) -> datetime:
     return datetime.fromtimestamp(epoch_start(every, parse_epoch(every, period) + 1) - 1, UTC)
 
 

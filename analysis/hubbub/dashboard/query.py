@@ -121,6 +121,17 @@ class View:
         return f"?{urlencode(chosen)}" if chosen else ""
 
 
+def chosen_of(query: Mapping[str, str], allowed: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """What an address chooses, by key. Raises `Invalid` with field, rule and value for what is not `allowed`."""
+    chosen = {key: value for key, value in query.items() if value}
+    for key, value in chosen.items():
+        if key not in allowed:
+            raise Invalid([f"the address may choose {', '.join(allowed)}, got {brief(key)}"])
+        if value not in allowed[key]:
+            raise Invalid([f"{key} must be one of {', '.join(allowed[key][-8:])}, got {brief(value)}"])
+    return chosen
+
+
 def decode_job(
     snapshot: Snapshot,
     name: str,

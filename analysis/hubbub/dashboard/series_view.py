@@ -24,6 +24,7 @@ from hubbub.dashboard.tables import Table
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.printed import intervals_of
 from hubbub.protocol.tally import Tally
+from hubbub.protocol.vocabulary import Cadence
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def marks_of(tallies: Sequence[Tally], periods: Sequence[str]) -> dict[int, str]
     return marks
 
 
-def moments_of(decodings: Sequence[Decoding], value: str, role: Role, every: str) -> list[Moment]:
+def moments_of(decodings: Sequence[Decoding], value: str, role: Role, every: Cadence) -> list[Moment]:
     """The points of one value, a share kept between 0 and 100 %."""
     found = []
     for decoding in decodings:

@@ -17,6 +17,7 @@ from hubbub.protocol.pair import PairTally
 from hubbub.protocol.segments import Segment, segment_order
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import Answer, Withheld, withheld_from_data
+from hubbub.protocol.vocabulary import Cadence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,7 @@ def _chosen(tally: Tally, epochs: tuple[str, ...] | None) -> list[int]:
 
 
 @lru_cache(maxsize=1 << 12)
-def _numbers(every: str, epochs: tuple[str, ...]) -> tuple[int, ...]:
+def _numbers(every: Cadence, epochs: tuple[str, ...]) -> tuple[int, ...]:
     """The epochs with these names, ascending, of those that can be of this cadence."""
     found = []
     for name in epochs:

@@ -20,6 +20,7 @@ from hubbub.dashboard.row_choice import table_rows
 from hubbub.dashboard.sentences import limit_in_words, row_digits, value_label
 from hubbub.dashboard.steps import Step, steps
 from hubbub.protocol.printed import intervals_of
+from hubbub.protocol.vocabulary import Cadence
 
 NUMBERS = "n"
 QUIET = "quiet w"
@@ -131,7 +132,7 @@ def _side(decoding: Decoding, comparison: Comparison, i: int, digits: Digits) ->
     return under(limit_of(decoding), digits) if is_below(decoding, row) else digits.value(decoding.estimate[row])
 
 
-def by_period(decodings: Sequence[Decoding], value: str, role: Role, every: str) -> Table:
+def by_period(decodings: Sequence[Decoding], value: str, role: Role, every: Cadence) -> Table:
     """One value in each of these periods, the newest first."""
     rows_of = [decoding.index(value, role) for decoding in decodings]
     digits = digits_of(decodings, [[i] for i in rows_of])

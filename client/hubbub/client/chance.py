@@ -14,12 +14,13 @@ from hubbub.protocol.blake2 import blake2b
 
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Chance, Purpose, Random
+    from hubbub.protocol.vocabulary import Cadence
 
 SIZE = 16
 """Bytes of every draw: as many as a batch's id has."""
 
 
-def fresh(purpose: Purpose, every: str, epoch: int, attempt: int, /) -> bytes:
+def fresh(purpose: Purpose, every: Cadence, epoch: int, attempt: int, /) -> bytes:
     """The operating system's."""
     return os.urandom(SIZE)
 
@@ -31,7 +32,7 @@ def chance_from(random: Random) -> Chance:
         return fresh
     keys: list[bytes] = []
 
-    def keyed(purpose: Purpose, every: str, epoch: int, attempt: int, /) -> bytes:
+    def keyed(purpose: Purpose, every: Cadence, epoch: int, attempt: int, /) -> bytes:
         if not keys:
             keys.append(random(32))
         return blake2b(f"{purpose} {every} {epoch} {attempt}".encode(), digest_size=SIZE, key=keys[0]).digest()

@@ -38,6 +38,7 @@ from hubbub.protocol.value import Value
 
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import CountName, Mode
+    from hubbub.protocol.vocabulary import Cadence
 
 
 class Status(Value):
@@ -114,7 +115,7 @@ else:
 class Pending(Value):
     """A message that waits, or is still in the making: all that would leave."""
 
-    every: str
+    every: Cadence
     """The cadence: `day`, `week`, `month` or `once`."""
     epoch: str
     """Which one, such as `2026-W47`."""
@@ -311,7 +312,7 @@ def pending(state: State, registry: Registry | None) -> list[Pending]:
         Pending(every, epoch_text(every, epoch), not_before, *_contents(body, registry), body)
         for every, epoch, not_before, body in waiting
     ]
-    groups: dict[tuple[str, int], list[Shown]] = {}
+    groups: dict[tuple[Cadence, int], list[Shown]] = {}
     for every, epoch, metric_hash, cohort, bits in making:
         row = Shown(metric=names.get(metric_hash, metric_hash), cohort=cohort, bits=bits.hex())
         groups.setdefault((every, epoch), []).append(row)

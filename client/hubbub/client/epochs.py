@@ -23,6 +23,7 @@ from hubbub.protocol.segments import Segment, segment_of
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Chance, Delay
     from hubbub.protocol.report import Report
+    from hubbub.protocol.vocabulary import Cadence
 
 
 def open_current(desk: Desk, now: float, segment: Segment) -> None:
@@ -55,7 +56,7 @@ def seal_past(desk: Desk, now: float, delay: Delay, chance: Chance) -> None:
     _drop_gathered(desk.db, now)
 
 
-def _seal(desk: Desk, every: str, epoch: int, segment: Segment, delay: Delay, chance: Chance) -> None:
+def _seal(desk: Desk, every: Cadence, epoch: int, segment: Segment, delay: Delay, chance: Chance) -> None:
     reports = [_final_report(desk, metric, epoch, segment) for metric in _metrics_asked(desk, every, epoch)]
     desk.db.execute("UPDATE epochs SET sealed = 1 WHERE every = ? AND epoch = ?", (every, epoch))
     # Reports of metrics that an upgrade took away or redefined meanwhile go too: were they sent, their presence would
@@ -74,7 +75,7 @@ def _seal(desk: Desk, every: str, epoch: int, segment: Segment, delay: Delay, ch
     outbox.add(desk.db, message, not_before=end + delay(every, epoch, window))
 
 
-def _metrics_asked(desk: Desk, every: str, epoch: int) -> Iterator[Metric]:
+def _metrics_asked(desk: Desk, every: Cadence, epoch: int) -> Iterator[Metric]:
     return (metric for metric in desk.registry.with_cadence(every) if desk.is_asked(metric, epoch))
 
 

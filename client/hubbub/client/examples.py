@@ -17,6 +17,7 @@ from hubbub.protocol.segments import Segment
 
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Draws
+    from hubbub.protocol.vocabulary import Cadence
 
 
 class Examples:
@@ -48,7 +49,7 @@ class Examples:
             found.append(Pending(every, epoch_text(every, epoch_of(every, now)), None, reports, dict(segment)))
         return found
 
-    def _reports(self, every: str, draws: Draws) -> Iterator[Shown]:
+    def _reports(self, every: Cadence, draws: Draws) -> Iterator[Shown]:
         for metric in self._registry.with_cadence(every):
             mask = self._masks.get(metric.name, metric.shape.encode(ABSENT, 0).mask)
             memo = permanent_response(metric, mask, 0, draws)

@@ -19,6 +19,7 @@ from hubbub.protocol.value import Value
 
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Chance, CountName
+    from hubbub.protocol.vocabulary import Cadence
 
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 6 * 3600.0
 """Seconds: the pause after the first failure, doubled with each further one up to the second number. What is stored is
@@ -38,7 +39,7 @@ class Message(Value):
     """One batch, packed: all reports of one cadence and epoch."""
 
     batch_id: bytes
-    every: str
+    every: Cadence
     epoch: int
     reports: int
     """How many it holds."""
@@ -224,6 +225,6 @@ def size(db: sqlite3.Connection) -> tuple[int, int]:
     return int(messages), int(reports)
 
 
-def waiting(db: sqlite3.Connection) -> list[tuple[str, int, float, bytes]]:
+def waiting(db: sqlite3.Connection) -> list[tuple[Cadence, int, float, bytes]]:
     """Cadence, epoch, earliest time to leave (Unix seconds) and body of every message, the next to leave first."""
     return db.execute("SELECT every, epoch, not_before, body FROM outbox ORDER BY not_before").fetchall()

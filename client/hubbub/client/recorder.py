@@ -35,6 +35,7 @@ from hubbub.protocol.value import Value
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import CountName, Draws, Outcome, Random
     from hubbub.protocol.history import History
+    from hubbub.protocol.vocabulary import Cadence
 
 LONGEST_WAIT = 900.0
 """Seconds for which the value of a record may wait in memory for its epoch to be opened."""
@@ -262,7 +263,7 @@ class Desk:
 
         return is_turn(self.db, self.who, metric, history, epoch)
 
-    def is_sealed(self, every: str, epoch: int) -> bool | None:
+    def is_sealed(self, every: Cadence, epoch: int) -> bool | None:
         """Whether the epoch is closed for good; None: it was never opened."""
         query = "SELECT sealed FROM epochs WHERE every = ? AND epoch = ?"
         row = self.db.execute(query, (every, epoch)).fetchone()
@@ -331,6 +332,6 @@ def is_expired(metric: Metric, epoch: int) -> bool:
 # --- reports in the making ----------------------------------------------------------------------------------------
 
 
-def in_the_making(db: sqlite3.Connection) -> list[tuple[str, int, str, int, bytes]]:
+def in_the_making(db: sqlite3.Connection) -> list[tuple[Cadence, int, str, int, bytes]]:
     """Cadence, epoch, metric's hash, cohort and bits of every report of an epoch that is not over, by epoch."""
     return db.execute("SELECT every, epoch, metric_hash, cohort, bits FROM reports ORDER BY epoch").fetchall()

@@ -30,6 +30,7 @@ from hubbub.protocol.segments import Segment
 
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Chance, Draws, Owner, Random
+    from hubbub.protocol.vocabulary import Cadence
 
 LOOK_EVERY = 900.0
 """Seconds between two looks at most. The day's end is looked at when it comes, where the machine is awake."""
@@ -274,7 +275,7 @@ class Timer:
     def _note_plans(self, next_due: float | None, failures: int) -> None:
         self._next_due, self._failed = next_due, failures > 0
 
-    def _delay(self, every: str, epoch: int, span: float) -> float:
+    def _delay(self, every: Cadence, epoch: int, span: float) -> float:
         if self._send_delay is not None:
             return self._send_delay(span)
         return span * fraction(self._chance("delay", every, epoch, 0))

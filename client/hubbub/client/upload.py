@@ -186,7 +186,7 @@ def read_answer(answer: Answer, batch_id: bytes) -> Verdict:
         return Verdict("delivered", "", 0.0, server_time)
     kind = said.get("type")
     reason = kind.removeprefix(PROBLEM_PREFIX) if isinstance(kind, str) and kind.startswith(PROBLEM_PREFIX) else ""
-    if STATUS.get(reason) != answer.status:
+    if reason not in STATUS or STATUS[reason] != answer.status:
         return Verdict("failed", f"status_{answer.status}", retry_after, server_time)
     if reason not in LATER:
         return Verdict("refused", reason, 0.0, server_time)

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 from hubbub.protocol.channel import SubsetChannel, Units
 from hubbub.protocol.history import History
+from hubbub.protocol.vocabulary import Cadence
 
 Mode = Literal["off", "local", "on"]
 """What an install does: nothing; show what would be sent and keep nothing of it; report."""
@@ -79,7 +80,7 @@ is sent after a failed attempt."""
 Random = Callable[[int], bytes]
 """From a number of bytes to as many random ones, like `os.urandom`."""
 
-Delay = Callable[[str, int, float], float]
+Delay = Callable[[Cadence, int, float], float]
 """From a cadence, an epoch and the length of the sending window in seconds to the delay within it."""
 
 
@@ -110,7 +111,7 @@ class Draws(Protocol):
 class Chance(Protocol):
     """From a purpose, a cadence, an epoch and the number of the attempt to 16 random bytes."""
 
-    def __call__(self, purpose: Purpose, every: str, epoch: int, attempt: int, /) -> bytes: ...
+    def __call__(self, purpose: Purpose, every: Cadence, epoch: int, attempt: int, /) -> bytes: ...
 
 
 class Owner(Protocol):

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from hubbub.protocol.vocabulary import Cadence
 
 CADENCES: tuple[Cadence, ...] = ("once", "day", "week", "month")
-DAY = 86_400
 HOUR = 3_600
+DAY = 86_400
 """Seconds of a day; the epochs of UTC know no leap seconds."""
 
 _ORIGIN = date(1970, 1, 1).toordinal()
 _FIRST, _LAST = 0, date(9999, 12, 27).toordinal() - _ORIGIN
 
 
-def epoch_of(every: str, unix_seconds: float) -> int:
+def epoch_of(every: Cadence, unix_seconds: float) -> int:
     """The number of the epoch that holds this moment."""
     day = min(max(int(unix_seconds // DAY), _FIRST), _LAST)
     match every:
@@ -38,7 +38,7 @@ def epoch_of(every: str, unix_seconds: float) -> int:
             return 12 * (moment.year - 1970) + moment.month - 1
 
 
-def epoch_start(every: str, epoch: int) -> int:
+def epoch_start(every: Cadence, epoch: int) -> int:
     """The first second of an epoch; its end is the start of the next."""
     match every:
         case "day":
@@ -49,7 +49,7 @@ def epoch_start(every: str, epoch: int) -> int:
             return DAY * (date(1970 + epoch // 12, epoch % 12 + 1, 1).toordinal() - _ORIGIN)
 
 
-def epoch_text(every: str, epoch: int) -> str:
+def epoch_text(every: Cadence, epoch: int) -> str:
     """`2026-11-16`, `2026-W47` or `2026-11`."""
     match every:
         case "day":
@@ -69,7 +69,7 @@ _FORMS = {
 """Compiled when they are first used, which a client never does."""
 
 
-def parse_epoch(every: str, text: str) -> int:
+def parse_epoch(every: Cadence, text: str) -> int:
     """The epoch that a text names; raises ValueError, with the form wanted, for anything else."""
     form, name = _FORMS["month" if every == "once" else every]
     try:

@@ -151,3 +151,10 @@ READERS: dict[str, Reader] = {
     "tuple[str, ...]": list_of(text),
     "tuple[Fraction, ...]": list_of(number),
 }
+
+
+def plain_table(raw: Any) -> dict[str, Any]:
+    """A table, whatever is in it."""
+    if not isinstance(raw, dict):
+        raise ValueError(f"must be a table of keys and values, got {brief(raw)}")
+    return raw

@@ -18,7 +18,7 @@ from hubbub.protocol.cadence import CADENCES
 from hubbub.protocol.channel import BitChannel, Channel, KaryChannel, Noise, SubsetChannel
 from hubbub.protocol.encoding import WrongValue, bytes_for, exact_number
 from hubbub.protocol.epsilon import log_above, surely_above
-from hubbub.protocol.fields import list_of, number, read_fields, readers_of, text, whole_number
+from hubbub.protocol.fields import list_of, number, plain_table, read_fields, readers_of, text, whole_number
 from hubbub.protocol.invalid import Invalid, brief, require, say
 from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.names import METRIC, is_metric, is_retention
@@ -420,12 +420,6 @@ def _channel_from_json(data: dict[str, Any], problems: list[str]) -> Any:
     return None if problems else cls(**channel)
 
 
-def _table(raw: Any) -> dict[str, Any]:
-    if not isinstance(raw, dict):
-        raise ValueError(f"must be a table of keys and values, got {brief(raw)}")
-    return raw
-
-
 def _segment(raw: Any) -> Segment:
     if not isinstance(raw, dict) or not raw:
         raise ValueError(f"must be a table of keys and values, got {brief(raw)}")
@@ -436,7 +430,7 @@ _DEFINITION = {
     "name": text,
     "kind": text,
     "every": text,
-    "shape": _table,
+    "shape": plain_table,
 }
-_STAGES = {"permanent": _table, "instantaneous": _table}
-_HISTORY = {"history": _table}
+_STAGES = {"permanent": plain_table, "instantaneous": plain_table}
+_HISTORY = {"history": plain_table}

@@ -30,8 +30,7 @@ Reason = Literal[
 PROBLEM_PREFIX = "urn:hubbub:problem:"
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 
-STATUS: dict[str, int] = {
-    # The batch will never be accepted: a client drops it.
+_FOR_GOOD: dict[Reason, int] = {
     "malformed": 400,
     "version-unsupported": 400,
     "id-reused": 409,
@@ -39,7 +38,10 @@ STATUS: dict[str, int] = {
     "too-large": 413,
     "media-type-unsupported": 415,
     "report-impossible": 422,
-    # It may be accepted later: a client keeps it.
+}
+"""The batch will never be accepted: a client drops it."""
+
+_FOR_NOW: dict[Reason, int] = {
     "epoch-in-future": 422,
     "metric-unknown": 404,
     "rate-limited": 429,
@@ -50,24 +52,15 @@ STATUS: dict[str, int] = {
     "too-many-ids": 503,
     "store-unreachable": 503,
 }
+"""It may be accepted later: a client keeps it."""
 
-LATER: frozenset[str] = frozenset(
-    {
-        "epoch-in-future",
-        "metric-unknown",
-        "rate-limited",
-        "queue-full",
-        "draining",
-        "clock-not-believed",
-        "storage-full",
-        "too-many-ids",
-        "store-unreachable",
-    }
-)
+STATUS: dict[Reason, int] = {**_FOR_GOOD, **_FOR_NOW}
+
+LATER: frozenset[Reason] = frozenset(_FOR_NOW)
 """Reasons to keep a batch and try again."""
 
 
-IN_WORDS: dict[str, str] = {
+IN_WORDS: dict[Reason, str] = {
     "malformed": "the collector could not read it",
     "version-unsupported": "the collector does not know this version of messages",
     "id-reused": "the collector has another message with the same id",

@@ -27,7 +27,7 @@ from hubbub.protocol.value import Value, cached_property
 
 if TYPE_CHECKING:  # loaded where a registry has pairs, which few have
     from hubbub.protocol.pair import Pair
-    from hubbub.protocol.vocabulary import Reader
+    from hubbub.protocol.vocabulary import Cadence, Reader
 
 MAX_METRICS = 1000
 """Fewer than a message has room for (protocol.report.MAX_BLOCKS)."""
@@ -268,11 +268,11 @@ class Registry(Value, kw_only=True):
     def __len__(self) -> int:
         return len(self.metrics)
 
-    def with_cadence(self, every: str) -> tuple[Metric, ...]:
+    def with_cadence(self, every: Cadence) -> tuple[Metric, ...]:
         """The metrics that share a batch: all of one cadence, in the order of the file."""
         return tuple(metric for metric in self if metric.every == every)
 
-    def epsilon_one_epoch(self, every: str) -> Fraction:
+    def epsilon_one_epoch(self, every: Cadence) -> Fraction:
         """What one batch tells at most: its reports are one joint release, so their epsilons add."""
         return sum((metric.epsilon_one_report for metric in self.with_cadence(every)), Fraction(0))
 
@@ -287,7 +287,7 @@ class Registry(Value, kw_only=True):
         return found
 
     @property
-    def cadences(self) -> tuple[str, ...]:
+    def cadences(self) -> tuple[Cadence, ...]:
         """How often its metrics are asked: each cadence that some metric has."""
         return tuple(every for every in CADENCES if self.with_cadence(every))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.operator_log import OperatorLog
 from hubbub.protocol.invalid import plural
-from hubbub.protocol.refusal import STATUS
+from hubbub.protocol.refusal import STATUS, Reason
 
 _LOOK_SECONDS = 5.0
 _QUIET_SECONDS = 60.0
@@ -27,7 +27,7 @@ class RefusalLog:
         self._operator_log = operator_log
         self._clock = clock
         self._quiet_until = clock()
-        self._told: Counter[str] = Counter()
+        self._told: Counter[Reason] = Counter()
 
     async def run(self) -> None:
         """For as long as the process lives."""

@@ -25,6 +25,7 @@ from hubbub.client.upload import attempt
 from hubbub.client.upload import post as post_by_http
 from hubbub.client.vocabulary import Random as RandomBytes
 from hubbub.protocol.cadence import epoch_of, epoch_start
+from hubbub.protocol.vocabulary import Cadence
 from hubbub.protocol.wire import BATCH_ID
 from hubbub.simulations.people.histories import Crowd
 
@@ -144,7 +145,7 @@ class FleetRun:
     make_crowd: Callable[[], Crowd]
     resend_every: int = 50
     """Each so many installs sends its last message again, as if the answer had been lost."""
-    every: str = "day"
+    every: Cadence = "day"
     seed: int | None = None
     """None: all random numbers come from the operating system, as in production."""
 

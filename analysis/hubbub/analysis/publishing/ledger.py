@@ -30,6 +30,7 @@ from hubbub.analysis.accounting.privacy_loss import PrivacyLoss
 from hubbub.analysis.publishing.count_noise import loss_of
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid, require
+from hubbub.protocol.vocabulary import Cadence
 
 FORMAT = "hubbub.ledger"
 VERSION = 2
@@ -64,7 +65,7 @@ class Item:
 
     metric: str
     metric_hash: str
-    every: str
+    every: Cadence
     epoch: int
     reports: int
     digest: str

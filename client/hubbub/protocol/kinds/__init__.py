@@ -2,6 +2,7 @@
 
 To add one: a file here with a subclass of `Shape`, and its line in `KINDS`; then the same in `hubbub.analysis.kinds`
 and `hubbub.simulations.kinds`. CONTRIBUTING.md walks through it.
+There is no `Literal` of their names: the table is open, so that a kind of somebody else's is one more line in it.
 """
 
 from __future__ import annotations

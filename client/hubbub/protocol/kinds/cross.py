@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, type_name
-from hubbub.protocol.fields import did_you_mean, list_of, read_fields, text
+from hubbub.protocol.fields import did_you_mean, list_of, plain_table, read_fields, text
 from hubbub.protocol.history import History, category_history
 from hubbub.protocol.invalid import brief, require
 from hubbub.protocol.kinds import KINDS, shape_class
@@ -164,7 +164,7 @@ def _factor(raw: Any) -> Factor:
     if not isinstance(raw, dict):
         raise ValueError(f"must be a table of keys and values, got {brief(raw)}")
     problems: list[str] = []
-    known: dict[str, Reader] = {"name": text, "kind": text, "shape": _table, "accumulate": text}
+    known: dict[str, Reader] = {"name": text, "kind": text, "shape": plain_table, "accumulate": text}
     top = read_fields(raw, known, ("name", "kind", "shape"), problems)
     require(problems)
     kinds = [kind for kind in KINDS if kind != Cross.kind]  # and not only no factor: nor is it read any deeper
@@ -174,9 +174,3 @@ def _factor(raw: Any) -> Factor:
     fields = read_fields(top["shape"], *of.readers(), problems)
     require(problems)
     return Factor(name=top["name"], shape=of(**fields), accumulate=top.get("accumulate", "first"))
-
-
-def _table(raw: Any) -> dict[str, Any]:
-    if not isinstance(raw, dict):
-        raise ValueError(f"must be a table of keys and values, got {brief(raw)}")
-    return raw

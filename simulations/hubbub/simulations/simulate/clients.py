@@ -21,6 +21,7 @@ from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import fetch_tallies
+from hubbub.protocol.vocabulary import Cadence
 from hubbub.simulations.fleet import FleetRun, run_fleet
 from hubbub.simulations.people.histories import AWAY, Crowd, Histories
 from hubbub.simulations.server import running_collector
@@ -69,7 +70,7 @@ def client_tallies(
             return {tally.metric.name: tally for tally in fetch_tallies(collector.url, collector.token)}
 
 
-def first_moment(every: str, epochs: int, now: float) -> int:
+def first_moment(every: Cadence, epochs: int, now: float) -> int:
     """When so many epochs began that are over just now."""
     return epoch_start(every, epoch_of(every, now) - epochs)
 
