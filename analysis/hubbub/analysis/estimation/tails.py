@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
-from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
+import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 from scipy.special import log_ndtr
 
 from hubbub.analysis.arrays import Array
@@ -151,10 +151,10 @@ def _by_saddlepoint(blocks: Sequence[tuple[Array, int]]) -> tuple[Array, Array]:
     half = np.maximum(tilts * knots - np.concatenate([[0.0], k0[knot]]), 0)
     r, u = np.sqrt(2 * half[1:]), tilts[1:] * np.sqrt(np.maximum(k2[knot], 1e-300))
     # A score of 0 has 1/2, as in the normal law.
-    second = PchipInterpolator(knots, np.concatenate([[0.0], np.log(u / r) / r]))
+    second = scipy.interpolate.PchipInterpolator(knots, np.concatenate([[0.0], np.log(u / r) / r]))
     places = np.arange((len(knots) - 1) * _BETWEEN + 1) / _BETWEEN
     z = np.interp(places, np.arange(len(knots)), knots)
-    root = np.sqrt(2 * np.maximum(CubicHermiteSpline(knots, half, tilts)(z), 0))
+    root = np.sqrt(2 * np.maximum(scipy.interpolate.CubicHermiteSpline(knots, half, tilts)(z), 0))
     bound = np.min(k0[:, np.newaxis] - TILTS[:, np.newaxis] * z, axis=0)
     log_tail = np.minimum(log_ndtr(-(root + second(z))), np.minimum(bound, 0))
     return np.concatenate([_BELOW, z]), np.minimum.accumulate(np.concatenate([log_ndtr(-_BELOW), log_tail]))
