@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 from hubbub.analysis import progress
-from hubbub.analysis.alerts import LOOKS_A_YEAR, alert_levels, alerts
 from hubbub.analysis.candidate_lists import is_long
 from hubbub.analysis.candidates_file import paths_by_metric, read_candidates
+from hubbub.analysis.commands.alert import say_alerts
 from hubbub.analysis.commands.crosstab import add_crosstab, is_crosstab, run_crosstab
 from hubbub.analysis.commands.installs import installs_text
 from hubbub.analysis.commands.once import Once
@@ -26,8 +26,8 @@ from hubbub.analysis.render.excel import write_excel
 from hubbub.analysis.render.export import comparisons_to_json, to_csv, to_json, write_parquet
 from hubbub.analysis.render.segments import segment_tables
 from hubbub.analysis.render.terminal import PLAIN, Style, style_for
-from hubbub.analysis.render.text import comparison_table, number, percent, table
-from hubbub.analysis.result import NUMBER, Decoding
+from hubbub.analysis.render.text import comparison_table, table
+from hubbub.analysis.result import Decoding
 from hubbub.analysis.trends import Annotation, read_annotations, releases, trend
 from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.tally import Tally, by_segment, undivided, within
@@ -207,7 +207,7 @@ def run_decode(arguments: Namespace) -> int:
         return 0
     comparisons = _comparisons(arguments, options, decodings)
     _write_comparisons(arguments, comparisons)
-    return _alert(arguments, comparisons) if arguments.fail_on_change else 0
+    return say_alerts(arguments, comparisons) if arguments.fail_on_change else 0
 
 
 def _show_installs(arguments: Namespace) -> int:
@@ -346,24 +346,6 @@ def _comparisons(arguments: Namespace, options: Options, decodings: Sequence[Dec
         if after.metric not in before:
             raise Invalid([f"--against: no tally of {after.metric} was given"])
     return [compare(before[after.metric], after) for after in decodings]
-
-
-def _alert(arguments: Namespace, comparisons: Sequence[Comparison]) -> int:
-    """Says on the standard error stream what changed, or that nothing did: the table may go to a program."""
-    every = {tally.metric.name: tally.metric.every for tally in read_tallies(*arguments.tallies, merge=True)}
-    looks = {name: arguments.looks or LOOKS_A_YEAR[cadence] for name, cadence in every.items()}
-    found = alerts(comparisons, looks)
-    for alert in found:
-        changed, row = alert.comparison, alert.row
-        show = number if changed.roles[row] == NUMBER else percent
-        before, after = show(changed.estimate_before[row]), show(changed.estimate_after[row])
-        why = f"p = {changed.p_value[row]:.1e}, alert level {alert.level:.1e}"
-        what = f"{changed.after.metric}, {changed.values[row]}"
-        print(f"alert: {what}: {before} before, {after} after ({why})", file=sys.stderr)
-    if not found:
-        least = min(alert_levels(comparisons, looks).values())
-        print(f"no alert: no significant change (alert level {least:.1e})", file=sys.stderr)
-    return 1 if found else 0
 
 
 def _write_comparisons(arguments: Namespace, comparisons: Sequence[Comparison]) -> None:
