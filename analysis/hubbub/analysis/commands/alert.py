@@ -13,7 +13,7 @@ from hubbub.protocol.printed import number, percent
 from hubbub.protocol.tally_files import read_tallies
 
 
-def alert(arguments: Namespace, comparisons: Sequence[Comparison]) -> int:
+def say_alerts(arguments: Namespace, comparisons: Sequence[Comparison]) -> int:
     """Says on the standard error stream what changed, or that nothing did: the table may go to a program."""
     every = {tally.metric.name: tally.metric.every for tally in read_tallies(*arguments.tallies, merge=True)}
     looks = {name: arguments.looks or LOOKS_A_YEAR[cadence] for name, cadence in every.items()}

@@ -11,7 +11,7 @@ from pathlib import Path
 from hubbub.analysis import progress
 from hubbub.analysis.candidate_lists import is_long
 from hubbub.analysis.candidates_file import paths_by_metric, read_candidates
-from hubbub.analysis.commands.alert import alert
+from hubbub.analysis.commands.alert import say_alerts
 from hubbub.analysis.commands.crosstab import add_crosstab, is_crosstab, run_crosstab
 from hubbub.analysis.commands.installs import installs_text
 from hubbub.analysis.commands.once import Once
@@ -207,7 +207,7 @@ def run_decode(arguments: Namespace) -> int:
         return 0
     comparisons = _comparisons(arguments, options, decodings)
     _write_comparisons(arguments, comparisons)
-    return alert(arguments, comparisons) if arguments.fail_on_change else 0
+    return say_alerts(arguments, comparisons) if arguments.fail_on_change else 0
 
 
 def _show_installs(arguments: Namespace) -> int:

@@ -51,7 +51,7 @@ class RatioVariance:
     def of_ratios(cls, variance: Callable[[Array], Array], bottom: float, step: Array | float) -> RatioVariance:
         """From Var(top - r bottom), of degree four or less in r, and how far one install moves the top."""
         points, step = np.linspace(0, 1, 5), np.asarray(step)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # nobody reported, or seems to have answered
             values = np.array([variance(np.full(len(step), r)) for r in points])
             return cls(np.linalg.solve(np.vander(points, increasing=True), values) / bottom**2, step / abs(bottom))
 
