@@ -63,6 +63,19 @@ def power(trials: int, p: Probability, wrong_p: Probability, false_alarm: float 
     return float(binom.cdf(low - 1, trials, float(wrong_p)) + binom.sf(high, trials, float(wrong_p)))
 
 
+def noticed(trials: int, p: Probability, chance: float = 0.99, false_alarm: float = FALSE_ALARM) -> float:
+    """The largest wrong probability below p that `assert_binomial(.., trials, p)` notices with this chance, within
+    0.001: what a test of so many trials cannot hide. 0 where it would hide anything."""
+    low, high = 0, int(1000 * p)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if power(trials, p, middle / 1000, false_alarm) >= chance:
+            low = middle
+        else:
+            high = middle - 1
+    return low / 1000
+
+
 def assert_uniform(counts: Sequence[int], false_alarm: float = FALSE_ALARM) -> None:
     """Fail unless draws that fell into equally likely cells plausibly gave these counts (Pearson's chi-square).
 

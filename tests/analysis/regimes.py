@@ -2,15 +2,21 @@
 what is stated holds there.
 
 Every population holds half of the answers, with shares that fall like 1/rank; the other half nobody holds, and three in
-ten did not answer. Of each population one interval is counted, each row in its turn, so that counts are binomial; rows
-are told apart by whether few counts are behind them, by the true share: told by the estimate, those that look as if
-many were are the ones that are far off.
+ten did not answer. Of each population one interval is counted, each row in its turn, so that counts are binomial.
+
+Rows are told apart by what is true of them, before anything is drawn: whether anybody holds them, because intervals of
+empty rows hold more often and would hide what is wrong with the others; and whether few counts are behind them, that
+is, whether the variance of the count is below 15 at the true shares (told by the estimate, those that look as if many
+were are the ones that are far off). The count behind a string is that of its cells, each as far as it weighs (a cell
+that a frequent string sets too hardly does), behind a mean that of its upper end, and behind a share of those who
+answered that of the share of all.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from itertools import pairwise
@@ -22,11 +28,13 @@ from hubbub.analysis import Options, compare, decode
 from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation.cells import PooledTally, finite_population, pool
 from hubbub.analysis.estimation.detection import Rule
+from hubbub.analysis.estimation.fit import cell_variance
 from hubbub.analysis.estimation.hashing import digests, positions
-from hubbub.analysis.estimation.intervals import Variance
+from hubbub.analysis.estimation.intervals import FEW
 from hubbub.analysis.estimation.law import Law, interval
 from hubbub.analysis.estimation.tree import Levels
 from hubbub.analysis.kinds.categorical import Questions, decode_answers
+from hubbub.analysis.kinds.string import string_design
 from hubbub.analysis.options import Estimand
 from hubbub.analysis.result import ANSWER, Decoding
 from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
@@ -87,25 +95,35 @@ def probabilities(kind: str) -> np.ndarray:
     return np.concatenate([0.7 * zipf(present), np.zeros(size - 1 - present), [0.3]])
 
 
+Class = tuple[str, str]
+"""Held or empty, few counts or many."""
+CLASSES: tuple[Class, ...] = (("held", "many"), ("held", "few"), ("empty", "many"), ("empty", "few"))
+
+
 @dataclass
 class Measured:
-    """Of the intervals where `few` counts are behind them, and of the others: how many held the truth, of how many."""
+    """Of the intervals of each class: how many held the truth, and of how many."""
 
-    held_few: int = 0
-    few: int = 0
-    held_many: int = 0
-    many: int = 0
+    held: Counter[Class] = field(default_factory=Counter)
+    of: Counter[Class] = field(default_factory=Counter)
     populations: int = 0
     false_detections: int = 0
 
-    def add(self, held: bool, is_few: bool) -> None:
-        self.few, self.held_few = self.few + is_few, self.held_few + (is_few and held)
-        self.many, self.held_many = self.many + (not is_few), self.held_many + (held and not is_few)
+    def __add__(self, other: Measured) -> Measured:
+        return Measured(
+            self.held + other.held,
+            self.of + other.of,
+            self.populations + other.populations,
+            self.false_detections + other.false_detections,
+        )
 
     def __str__(self) -> str:
-        few = f"few counts {self.held_few / self.few:.3f} of {self.few}, " if self.few else ""
-        many = f"many {self.held_many / self.many:.3f} of {self.many}, " if self.many else ""
-        return f"{few}{many}falsely detected {self.false_detections / self.populations:.3f}"
+        seen = [
+            f"{who}, {counts} counts {self.held[who, counts] / self.of[who, counts]:.3f} of {self.of[who, counts]}"
+            for who, counts in CLASSES
+            if self.of[who, counts]
+        ]
+        return "; ".join([*seen, f"falsely detected {self.false_detections / self.populations:.3f}"])
 
 
 def crowd(regime: Regime, rng: np.random.Generator) -> np.ndarray:
@@ -153,24 +171,15 @@ def side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> Decoding:
     )
     # The interval of a mean is that of a sample, whichever is asked for (hubbub.analysis.kinds.mean).
     options = Options(estimand="population" if regime.kind == "mean" else regime.estimand)
-    found = decode_answers(pools, questions, options)
-    return replace(found, variance=None) if regime.kind == "mean" else found
+    return decode_answers(pools, questions, options)
 
 
 def ranges_side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same of ranges, a line for each population: the ends of the intervals of its cells and of `absent`, and the
     p-values of the cells. Trees are fitted one by one; their laws are searched together."""
     options = Options(estimand=regime.estimand)
-    each = []
-    for tallies in worlds:
-        pools = [pool(tally) for tally in tallies]
-        shape = pools[0].metric.shape
-        assert isinstance(shape, Range)
-        levels = Levels.of(shape.branching, [of.cohorts for of in pools])
-        low, high = float(shape.low), float(shape.high)
-        each.append(Distribution.of(levels, low, high, finite_population(pools, regime.estimand), options.confidence))
-    edges = each[0].edges().tolist()
-    queries = each[0].queries([*pairwise(edges), (edges[0], edges[-1])])
+    each = [_distribution(regime, [pool(tally) for tally in tallies]) for tallies in worlds]
+    queries = _queries(each[0])
     law = Law.joined([found._law(queries) for found in each])
     share = np.concatenate([queries @ found.leaves for found in each])
     low, high = (
@@ -179,6 +188,20 @@ def ranges_side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> tuple[
     absent = 1 - high[:, -1], 1 - low[:, -1]
     low[:, -1], high[:, -1] = absent
     return low, high, law.p_values(share).reshape(len(worlds), -1)[:, :-1]
+
+
+def _distribution(regime: Regime, pools: Sequence[PooledTally]) -> Distribution:
+    shape = pools[0].metric.shape
+    assert isinstance(shape, Range)
+    levels = Levels.of(shape.branching, [of.cohorts for of in pools])
+    low, high = float(shape.low), float(shape.high)
+    return Distribution.of(levels, low, high, finite_population(pools, regime.estimand), Options().confidence)
+
+
+def _queries(found: Distribution) -> np.ndarray:
+    """Every cell, and everyone who answered."""
+    edges = found.edges().tolist()
+    return found.queries([*pairwise(edges), (edges[0], edges[-1])])
 
 
 def _asked(kind: str) -> tuple[list[list[int]], int]:
@@ -201,30 +224,24 @@ def _joined(pools: Sequence[PooledTally]) -> PooledTally:
 
 @dataclass(frozen=True)
 class Judged:
-    """Of one population: one row's interval and whether few counts are behind it, and which rows are detected."""
+    """Of one population: one row's interval, and which rows are detected."""
 
     low: float
     high: float
-    few: bool
     detected: np.ndarray
 
 
-def judged(found: Decoding, row: int, truth: np.ndarray) -> Judged:
-    few = True
-    if isinstance(found.variance, Variance):
-        few = bool(found.variance.rests_on_few(np.full(len(found.low), truth[row]))[row])
-    return Judged(float(found.low[row]), float(found.high[row]), few, found.detected)
+def judged(found: Decoding, row: int) -> Judged:
+    return Judged(float(found.low[row]), float(found.high[row]), found.detected)
 
 
-def judged_side_by_side(
-    regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int], truths: Sequence[np.ndarray]
-) -> list[Judged]:
+def judged_side_by_side(regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int]) -> list[Judged]:
     """The same of many populations. Two of them are decoded alone, too, and must come out the same."""
-    every = _ranges(regime, worlds, rows) if regime.kind == "range" else _answers(regime, worlds, rows, truths)
+    every = (_ranges if regime.kind == "range" else _answers)(regime, worlds, rows)
     for place in (0, len(worlds) - 1):
-        alone = judged(decoded(regime, worlds[place]), rows[place], truths[place])
+        alone = judged(decoded(regime, worlds[place]), rows[place])
         ours = every[place]
-        assert (ours.low, ours.high, ours.few) == (pytest.approx(alone.low), pytest.approx(alone.high), alone.few)
+        assert (ours.low, ours.high) == (pytest.approx(alone.low), pytest.approx(alone.high))
         assert (ours.detected == alone.detected[: len(ours.detected)]).all()
     return every
 
@@ -232,15 +249,12 @@ def judged_side_by_side(
 def _ranges(regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int]) -> list[Judged]:
     low, high, p_value = ranges_side_by_side(regime, worlds)
     seen = p_value <= Rule(p_value.shape[1], Options().alpha).level
-    return [Judged(float(low[i, row]), float(high[i, row]), True, seen[i]) for i, row in enumerate(rows)]
+    return [Judged(float(low[i, row]), float(high[i, row]), seen[i]) for i, row in enumerate(rows)]
 
 
-def _answers(
-    regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int], truths: Sequence[np.ndarray]
-) -> list[Judged]:
+def _answers(regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int]) -> list[Judged]:
     found, size = side_by_side(regime, worlds), _asked(regime.kind)[1]
-    is_mean = found.variance is None
-    few = np.ones(len(found.low), dtype=bool) if is_mean else found.variance.rests_on_few(_all_of(truths, size))
+    is_mean = regime.kind == "mean"
     low, high = (np.clip(end, 0, 1) if is_mean else end for end in (found.low, found.high))
     tests = size - (regime.kind == "choice")  # that somebody did not answer is no discovery
     seen = (found.p_value <= Rule(tests, 1 - found.confidence).level) & (not is_mean)
@@ -248,15 +262,32 @@ def _answers(
     for place, row in enumerate(rows):
         mine = place * size + row
         own = seen[place * size : place * size + tests]
-        every.append(Judged(float(low[mine]), float(high[mine]), bool(few[mine]), own))
+        every.append(Judged(float(low[mine]), float(high[mine]), own))
     return every
 
 
-def _all_of(truths: Sequence[np.ndarray], size: int) -> np.ndarray:
-    return np.concatenate([truth[:size] for truth in truths])
-
-
 # --- what is measured -----------------------------------------------------------------------------------------------
+
+
+def rests_on_few(regime: Regime, tallies: list[Tally], truth: np.ndarray) -> np.ndarray:
+    """Of each row, whether the count behind it has a variance below 15 where these are the shares of all installs.
+    Only the sizes of cohorts are taken from the tallies."""
+    pools = [pool(tally) for tally in tallies]
+    if regime.kind == "string":
+        design, gain = string_design(pools, digests(TEXTS)), pools[0].cohorts[0].noise.gain
+        weight = np.where(design.observed, 1 / cell_variance(design, design.scatter(truth[:-1])), 0.0)
+        moved = weight * design.sampling / gain  # by one install, times the sum of the weights
+        cells = design.offset[:, np.newaxis] + design.positions
+        own = weight[cells].sum(axis=0) / moved[cells].max(axis=0) ** 2
+        return np.append(own, np.sum((design.sampling[design.observed] / gain) ** -2 / weight[design.observed])) < FEW
+    if regime.kind == "range":
+        found = _distribution(regime, pools)
+        of_answered = found._law(_queries(found)).variance()
+        few = of_answered.rests_on_few(np.append(truth[:-1], 1 - truth[-1]))
+        return np.asarray(few)
+    rows = side_by_side(regime, [tallies]) if regime.kind == "mean" else decoded(regime, tallies)
+    assert rows.variance is not None
+    return rows.variance.rests_on_few(truth)
 
 
 def measure(regime: Regime, populations: int, *, exclude_absent: bool = False) -> Measured:
@@ -267,9 +298,12 @@ def measure(regime: Regime, populations: int, *, exclude_absent: bool = False) -
         truths = [_truth(regime, counts, exclude_absent) for counts in crowds]
         rows = [(start + i) % len(truth) for i, truth in enumerate(truths)]
         worlds = [tallies_of(regime, counts, rng) for counts in crowds]
-        every = _judged_all(regime, worlds, rows, truths, exclude_absent)
+        few = rests_on_few(regime, worlds[0], _truth(regime, crowds[0], False))
+        every = _judged_all(regime, worlds, rows, exclude_absent)
         for truth, row, found in zip(truths, rows, every, strict=True):
-            result.add(found.low - 1e-9 <= truth[row] <= found.high + 1e-9, found.few)
+            sort = ("held" if truth[row] > 0 else "empty", "few" if few[row] else "many")
+            result.of[sort] += 1
+            result.held[sort] += found.low - 1e-9 <= truth[row] <= found.high + 1e-9
             tested = min(len(truth), len(found.detected))
             result.false_detections += bool((found.detected[:tested] & (truth[:tested] == 0)).any())
     return result
@@ -282,38 +316,34 @@ def _truth(regime: Regime, counts: np.ndarray, exclude_absent: bool) -> np.ndarr
 
 
 def _judged_all(
-    regime: Regime,
-    worlds: Sequence[list[Tally]],
-    rows: Sequence[int],
-    truths: Sequence[np.ndarray],
-    exclude_absent: bool,
+    regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int], exclude_absent: bool
 ) -> list[Judged]:
     """Side by side where that can be done: strings and shares of those who answered are decoded one by one, and so is
     what a histogram has no bit for."""
     size = 0 if exclude_absent or regime.kind == "string" else _rows_side_by_side(regime.kind)
     found = {
-        i: judged(decoded(regime, worlds[i], exclude_absent=exclude_absent), row, truths[i])
+        i: judged(decoded(regime, worlds[i], exclude_absent=exclude_absent), row)
         for i, row in enumerate(rows)
         if row >= size
     }
     together = [i for i in range(len(rows)) if i not in found]
     if together:
-        chosen = ([of[i] for i in together] for of in (worlds, rows, truths))
-        some = judged_side_by_side(regime, *chosen)
+        some = judged_side_by_side(regime, [worlds[i] for i in together], [rows[i] for i in together])
         found |= dict(zip(together, some, strict=True))
     return [found[i] for i in range(len(rows))]
 
 
 def changes(regime: Regime, pairs: int) -> int:
-    """Two crowds that hold the same: how often the first row is said to have changed, tested by itself."""
+    """Two crowds that hold the same: how often a row, each in its turn, is said to have changed, tested by itself."""
     rng = np.random.default_rng([*regime.seed, 1])
     sides = [[tallies_of(regime, crowd(regime, rng), rng) for _ in range(pairs)] for _ in range(2)]
     if regime.kind in ("range", "string"):
         both = zip(*([decoded(regime, tallies) for tallies in side] for side in sides), strict=True)
-        return sum(bool(compare(*pair).p_value[0] <= 0.05) for pair in both)
+        return sum(bool(compare(*pair).p_value[i % SHAPES[regime.kind][1]] <= 0.05) for i, pair in enumerate(both))
     size = _asked(regime.kind)[1]
-    p_value = compare(*(side_by_side(regime, side) for side in sides)).p_value[::size]
-    alone = compare(*(decoded(regime, side[-1]) for side in sides)).p_value[0]
+    rows = np.arange(pairs) % size
+    p_value = compare(*(side_by_side(regime, side) for side in sides)).p_value[np.arange(pairs) * size + rows]
+    alone = compare(*(decoded(regime, side[-1]) for side in sides)).p_value[rows[-1]]
     assert p_value[-1] == pytest.approx(alone)
     return int((p_value <= 0.05).sum())
 

@@ -16,7 +16,10 @@ from tests.analysis.regimes import (
     changes_among_answered,
     measure,
 )
-from tests.chance import binomial_bounds, power
+from tests.chance import binomial_bounds, noticed, power
+
+STATED = {"few": 0.93, "many": 0.94}
+"""The least coverage, by whether few counts are behind an interval or many."""
 
 CHOSEN = [
     Regime("flag", 50, "8", "population", "one epoch"),
@@ -30,47 +33,87 @@ CHOSEN = [
 ]
 
 
-def refuted(found: Measured) -> list[str]:
+def conservative(regime: Regime, exclude_absent: bool = False) -> bool:
+    """Where intervals may hold the truth more often than 96.5 % also of many counts, knowingly.
+
+    A mean of the installs that reported: how far their numbers spread cannot be seen, and here they spread as far as
+    they can. A share of those who answered, at epsilon 1 and below: where nearly nobody may have answered, no ratio can
+    be excluded, and Fieller's interval is everything.
+    """
+    if exclude_absent and float(regime.epsilon) <= 1:
+        return True
+    return regime.kind == "mean" and regime.estimand == "reporting"
+
+
+def refuted(found: Measured, wide: bool) -> list[str]:
     """What the counts refute, at a false alarm of one in a million each: at least 93 % where few counts are behind an
-    interval, 94 to 96.5 % elsewhere, and at most 5 % of decodings with a false detection."""
+    interval, 94 to 96.5 % elsewhere (or more, if `wide`), and at most 5 % of decodings with a false detection. Rows
+    that somebody holds and empty ones are judged apart."""
     problems = []
-    if found.few and found.held_few < binomial_bounds(found.few, 0.93)[0]:
-        problems.append("coverage of few counts")
-    if found.many and not (
-        binomial_bounds(found.many, 0.94)[0] <= found.held_many <= binomial_bounds(found.many, 0.965)[1]
-    ):
-        problems.append("coverage of many counts")
+    for sort, trials in found.of.items():
+        least = STATED[sort[1]]
+        if found.held[sort] < binomial_bounds(trials, least)[0]:
+            problems.append(f"too few of {', '.join(sort)}")
+        if sort[1] == "many" and not wide and found.held[sort] > binomial_bounds(trials, 0.965)[1]:
+            problems.append(f"too many of {', '.join(sort)}")
     if found.false_detections > binomial_bounds(found.populations, 0.05)[1]:
         problems.append("false detections")
     return problems
 
 
-@pytest.mark.parametrize("regime", CHOSEN, ids=str)
-def test_what_is_stated_is_not_refuted(regime: Regime) -> None:
-    """100 populations: 65 % covered, or false detections in 30 % of decodings, would show."""
-    found = measure(regime, 100)
-    assert not refuted(found), found
-    assert power(100, 0.93, 0.65) > 0.99
+def assert_not_refuted(cells: dict[str, tuple[Measured, bool]]) -> Measured:
+    """Each by itself, and all together: where every cell holds at least so many on average, so does their sum, and a
+    fault that is in all of them shows there first."""
+    wrong = [
+        f"{name}: {refuted(found, wide)}: {found}" for name, (found, wide) in cells.items() if refuted(found, wide)
+    ]
+    together = sum((found for found, _ in cells.values()), Measured())
+    wrong += [f"together: {problem}: {together}" for problem in refuted(together, wide=True)]
+    narrow = sum((found for found, wide in cells.values() if not wide), Measured())
+    if narrow.populations:
+        wrong += [f"together: {problem}: {narrow}" for problem in refuted(narrow, wide=False)]
+    assert not wrong
+    return together
+
+
+def noticed_of(found: Measured) -> dict[str, float]:
+    """For each class the coverage that so many intervals would have shown to be too low with a probability of .99."""
+    return {", ".join(sort): noticed(trials, STATED[sort[1]]) for sort, trials in found.of.items() if trials}
+
+
+def test_what_is_stated_is_not_refuted() -> None:
+    """100 populations each, 800 together. By itself a regime shows only what is far off: with the 46 rows or more of
+    its largest class a coverage of 51 % (and false detections in 30 % of decodings). Together they show 80 % for 93."""
+    cells = {str(regime): (measure(regime, 100), conservative(regime)) for regime in CHOSEN}
+    together = assert_not_refuted(cells)
+    assert min(max(noticed_of(found).values()) for found, _ in cells.values()) >= 0.51
+    assert noticed_of(together)["held, few"] >= 0.8
     assert power(100, 0.05, 0.3) > 0.99
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("estimand", ESTIMANDS)
-@pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("kind", SHAPES)
-def test_what_is_stated_is_not_refuted_on_the_whole_grid(kind, epsilon, estimand, how, figure) -> None:
-    """400 populations: 85 % instead of 93 or 94 would show with probability .99, 16 % false detections instead of 5."""
-    wrong = []
+def test_what_is_stated_is_not_refuted_on_the_whole_grid(kind, estimand, how, figure) -> None:
+    """400 populations a cell, of which a class may have as few as 30: by itself a cell with 200 held rows of many
+    counts shows 77 % for 94 with probability .99, one with 400 shows 83 %; 16 % false detections instead of 5 show.
+    Together the 16 or 32 cells of a kind have 1,000 to 10,000 intervals of a class: what those show is printed, and is
+    86 % at least where they are 1,000 (88 where they are 2,000, 90 where they are 6,000)."""
+    cells = {}
     for installs in INSTALLS:
-        regime = Regime(kind, installs, epsilon, estimand, how)
-        for exclude_absent in (False, True) if kind in ("choice", "histogram", "range", "string") else (False,):
-            found = measure(regime, 400, exclude_absent=exclude_absent)
-            among = ", of those who answered" if exclude_absent else ""
-            figure(f"{regime}{among}", found)
-            wrong += [f"{regime}{among}: {problem}: {found}" for problem in refuted(found)]
-    assert not wrong
-    assert power(400, 0.94, 0.82) > 0.99
+        for epsilon in EPSILONS:
+            regime = Regime(kind, installs, epsilon, estimand, how)
+            for exclude_absent in (False, True) if kind in ("choice", "histogram", "range", "string") else (False,):
+                name = f"{regime}{', of those who answered' if exclude_absent else ''}"
+                found = measure(regime, 400, exclude_absent=exclude_absent)
+                figure(name, found)
+                cells[name] = found, conservative(regime, exclude_absent)
+    together = assert_not_refuted(cells)
+    figure(f"together: {kind}, {estimand}, {how}", f"{together}; would show {noticed_of(together)}")
+    assert all(noticed(n, STATED[sort[1]]) >= 0.86 for sort, n in together.of.items() if n >= 1_000)
+    assert noticed(200, 0.94) >= 0.77
+    assert noticed(400, 0.94) >= 0.83
     assert power(400, 0.05, 0.16) > 0.99
 
 
@@ -83,26 +126,45 @@ def narrow() -> list[Regime]:
 @pytest.mark.proof
 @pytest.mark.parametrize("regime", narrow(), ids=str)
 def test_what_is_stated_holds_over_ten_thousand_populations(regime: Regime, figure) -> None:
+    """Of classes with 3,000 intervals and more 89 % for 93, or 90 for 94, would show."""
     found = measure(regime, 10_000)
-    figure(str(regime), found)
-    assert not refuted(found)
-    assert power(10_000, 0.94, 0.92) > 0.99
+    figure(str(regime), f"{found}; would show {noticed_of(found)}")
+    assert not refuted(found, conservative(regime))
+    assert all(noticed(n, STATED[sort[1]]) >= 0.89 for sort, n in found.of.items() if n >= 3_000)
+
+
+def test_no_change_is_seen_where_nothing_changed() -> None:
+    """Of 80 pairs each: 34 % instead of 5 would show, and 17 % of all together."""
+    chosen = [Regime("choice", 200, "8", "reporting", how) for how in HOW]
+    chosen += [Regime("histogram", 1_000, "4", "population", "two definitions")]
+    seen = {str(regime): changes(regime, 80) for regime in chosen}
+    assert max(seen.values()) <= binomial_bounds(80, 0.05)[1], seen
+    assert sum(seen.values()) <= binomial_bounds(320, 0.05)[1], seen
+    assert power(80, 0.05, 0.34) > 0.99
+    assert power(320, 0.05, 0.17) > 0.99
 
 
 @pytest.mark.proof
+@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("estimand", ESTIMANDS)
-@pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("kind", SHAPES)
-def test_no_change_is_seen_where_nothing_changed(kind, epsilon, estimand, figure) -> None:
-    wrong = []
+def test_no_change_is_seen_where_nothing_changed_on_the_whole_grid(kind, estimand, how, figure) -> None:
+    """16 % instead of 5 would show in a cell of 400 pairs, 22 % in one of 200 (ranges and strings, which take long);
+    together 7.5 and 8.5 %."""
+    pairs = 200 if kind in ("range", "string") else 400
+    seen = {}
     for installs in INSTALLS:
-        regime = Regime(kind, installs, epsilon, estimand, "one epoch")
-        seen = changes(regime, 400)
-        figure(f"no change, {regime}", f"said to have changed {seen / 400:.3f}")
-        if seen > binomial_bounds(400, 0.05)[1]:
-            wrong.append(f"{regime}: {seen} of 400")
+        for epsilon in EPSILONS:
+            regime = Regime(kind, installs, epsilon, estimand, how)
+            seen[str(regime)] = changes(regime, pairs)
+            figure(f"no change, {regime}", f"said to have changed {seen[str(regime)] / pairs:.3f}")
+    wrong = {name: number for name, number in seen.items() if number > binomial_bounds(pairs, 0.05)[1]}
     assert not wrong
-    assert power(400, 0.05, 0.16) > 0.99
+    every = pairs * len(seen)
+    figure(f"no change, together: {kind}, {estimand}, {how}", f"{sum(seen.values()) / every:.4f} of {every}")
+    assert sum(seen.values()) <= binomial_bounds(every, 0.05)[1]
+    assert power(pairs, 0.05, 0.16 if pairs == 400 else 0.22) > 0.99
+    assert power(every, 0.05, 0.075 if pairs == 400 else 0.085) > 0.99
 
 
 def test_no_change_is_seen_among_those_who_answered() -> None:
