@@ -168,7 +168,7 @@ def test_a_question_with_hold_says_how_often_it_is_asked_and_that_it_falls_silen
 
 
 def test_one_question_is_one_and_once_has_no_second_message() -> None:
-    page = said(privacy_page(registry("flag", every='"once"', max_values=None, epsilon_permanent="1.0")))
+    page = said(privacy_page(registry("flag", every='"once"', max_values=None, epsilon_permanent="2.0")))
     assert "asks one question" in page
     assert "with all messages" not in page
     assert "After one message or all 73" in page

@@ -150,7 +150,8 @@ def _dots(words: _Words, metric: Metric) -> Iterator[str]:
 
 
 def _question(words: _Words, metric: Metric) -> str:
-    one, every = guesses(metric.epsilon_one_report), guesses(metric.epsilon_same_answer)
+    one = guesses(metric.epsilon_one_report)
+    every = one if metric.every == "once" else guesses(metric.epsilon_same_answer)  # once, all messages are one
     aloud = words("bar_aloud", one=one, all=every)
     said = words("bar_once", all=every) if one == every else words("bar", one=one, all=every)
     return (

@@ -49,9 +49,10 @@ def learnt_shares(estimate: Array, variance: Array, total: float | None = 1.0, e
         guess[known] = _average_behind(x, std_error, of_all, total is None)
     if total is None:
         return _possible(guess)
-    # What the guesses miss of the sum is noise of each share, as far as the sum was not known, and else a bias that all
-    # of them share: so it is taken from answers by their standard errors, which lie between variances and evenly.
-    return nearest_shares(guess, np.sqrt(spread), of_all, exactly=True)
+    # What the guesses miss of a known sum is noise of each share, and a bias that all of them share: so it is taken
+    # from answers by their standard errors, which lie between variances and evenly. A sum that was itself estimated is
+    # noise of the largest shares above all: made to add up to it, answers that nobody holds would get a part of that.
+    return nearest_shares(guess, np.sqrt(spread), most, exactly)
 
 
 def _possible(shares: Array) -> Array:
