@@ -203,7 +203,7 @@ def take_in(design: Design, alpha: float, count: int, look: Look) -> Taken | Non
 def _grow(design: Design, fit: Fit, excluded: Mask, p: float, passes: int, look: Look) -> tuple[Design, Fit]:
     """Take in what no absent string would match at level p, drop what fails it once others are in; repeat."""
     most = fit.weights.num_active // 3
-    threshold = _tail(design, fit).quantile(p)
+    threshold = _tail(design, fit, rough=True).quantile(p)
     for _ in range(passes):
         design, fit, new = look(design, fit, threshold, max(most - len(fit.chosen), 0))
         if not len(new):
@@ -231,7 +231,7 @@ def _drop_weak(design: Design, fit: Fit, excluded: Mask, p: float, at_most: floa
     """Drop strings that fail level p beside the others, until all pass; and the z that level stands for. Those of so
     many standard errors pass in any case."""
     while True:
-        threshold = _tail(design, fit).quantile(p)
+        threshold = _tail(design, fit, rough=True).quantile(p)
         strong = fit.shares / fit.std_errors > min(threshold, at_most)
         if strong.all():
             return fit, threshold
@@ -343,10 +343,10 @@ def _variance_of_sum(design: Design, fit: Fit, functional: Array) -> float:
     return float(np.sum(weight * functional**2) - onto @ fit.covariance @ onto)
 
 
-def _tail(design: Design, fit: Fit) -> Tail:
+def _tail(design: Design, fit: Fit, *, rough: bool = False) -> Tail:
     """The law of an absent string's score on the residuals of a fit."""
     scored = fit.weights.cells * fit.residual
-    return score_tail([(block.rows(scored)[:, : block.drawn], block.draws) for block in design.blocks])
+    return score_tail([(block.rows(scored)[:, : block.drawn], block.draws) for block in design.blocks], rough=rough)
 
 
 def _degrees(fit: Fit) -> float:
