@@ -32,8 +32,10 @@ from hubbub.analysis.estimation.fit import cell_variance
 from hubbub.analysis.estimation.hashing import digests, positions
 from hubbub.analysis.estimation.intervals import FEW
 from hubbub.analysis.estimation.law import Law, interval
+from hubbub.analysis.estimation.shares import shares
 from hubbub.analysis.estimation.tree import Levels
 from hubbub.analysis.kinds.categorical import Questions, decode_answers
+from hubbub.analysis.kinds.rows import cohorts_of, places_of
 from hubbub.analysis.kinds.string import string_design
 from hubbub.analysis.options import Estimand
 from hubbub.analysis.result import ANSWER, Decoding
@@ -171,7 +173,8 @@ def side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> Decoding:
     )
     # The interval of a mean is that of a sample, whichever is asked for (hubbub.analysis.kinds.mean).
     options = Options(estimand="population" if regime.kind == "mean" else regime.estimand)
-    return decode_answers(pools, questions, options)
+    found = decode_answers(pools, questions, options)
+    return replace(found, variance=None) if regime.kind == "mean" else found  # as in decode: means are compared without
 
 
 def ranges_side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -285,9 +288,11 @@ def rests_on_few(regime: Regime, tallies: list[Tally], truth: np.ndarray) -> np.
         of_answered = found._law(_queries(found)).variance()
         few = of_answered.rests_on_few(np.append(truth[:-1], 1 - truth[-1]))
         return np.asarray(few)
-    rows = side_by_side(regime, [tallies]) if regime.kind == "mean" else decoded(regime, tallies)
-    assert rows.variance is not None
-    return rows.variance.rests_on_few(truth)
+    if regime.kind == "mean":
+        return shares(cohorts_of(pools), [[0]] * len(pools), 1, 0.0, places_of(pools)).variance.rests_on_few(truth)
+    variance = decoded(regime, tallies).variance
+    assert variance is not None
+    return variance.rests_on_few(truth)
 
 
 def measure(regime: Regime, populations: int, *, exclude_absent: bool = False) -> Measured:

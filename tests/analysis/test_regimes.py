@@ -135,8 +135,11 @@ def test_what_is_stated_holds_over_ten_thousand_populations(regime: Regime, figu
 
 def test_no_change_is_seen_where_nothing_changed() -> None:
     """Of 80 pairs each: 34 % instead of 5 would show, and 17 % of all together."""
-    chosen = [Regime("choice", 200, "8", "reporting", how) for how in HOW]
-    chosen += [Regime("histogram", 1_000, "4", "population", "two definitions")]
+    chosen = [
+        Regime("choice", 200, "8", "reporting", "four epochs"),
+        Regime("flag", 200, "8", "population", "one epoch"),
+    ]
+    chosen += [Regime(kind, 1_000, "4", "population", "two definitions") for kind in ("histogram", "mean")]
     seen = {str(regime): changes(regime, 80) for regime in chosen}
     assert max(seen.values()) <= binomial_bounds(80, 0.05)[1], seen
     assert sum(seen.values()) <= binomial_bounds(320, 0.05)[1], seen

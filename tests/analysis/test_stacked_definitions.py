@@ -61,22 +61,45 @@ def _ones(shape: Shape, people: np.ndarray) -> list[np.ndarray]:
 
 
 CASES = [("flag", "population"), ("choice", "population"), ("mean", "population"), ("histogram", "reporting")]
-CASES += [("string", "population"), ("string of two hashes", "population")]
-CASES += [("histogram", "population"), ("range", "reporting"), ("range", "population"), ("string", "reporting")]
+CASES += [("histogram", "population"), ("range", "reporting"), ("range", "population")]
+STRINGS = [(name, estimand) for name in ("string", "string of two hashes") for estimand in ("population", "reporting")]
 
 
-@pytest.mark.parametrize(("name", "estimand"), CASES[:6] + CASES[-2:-1])
+@pytest.mark.parametrize(("name", "estimand"), CASES[:4] + CASES[-1:])
 def test_intervals_of_two_definitions_of_the_same_installs_cover(name: str, estimand: str) -> None:
-    """Sampled once, not twice. Added up as if of different installs, .83 to .88 of the intervals held the truth. More
+    """Sampled once, not twice. Added up as if of different installs, .84 to .88 of the intervals held the truth. More
     than .95 is allowed: some rest on few counts."""
-    populations = 500 if name in ("flag", "mean") else 250
+    populations = 500 if name in ("flag", "mean") else 200
     hits = covered(name, estimand, populations)
     assert_binomial(min(hits, round(0.95 * populations)), populations, 0.95)
-    assert power(populations, 0.95, 0.84 if populations == 500 else 0.8) > 0.99
+    assert power(populations, 0.95, 0.84 if populations == 500 else 0.78) > 0.99
+
+
+@pytest.mark.parametrize("name", ["string", "string of two hashes"])
+def test_a_string_of_two_definitions_is_sampled_once(name: str) -> None:
+    """Of a string's variance the sampling of its holders, f (1 - f) / n, does not average out however many definitions
+    they answer; at most the rest does. As of different installs both did: the variance was .68 to .74 of this."""
+    shape = SHAPES[name][0]
+    rng = np.random.default_rng(22)
+    counts = np.array([1_600, 800, 400, 200, 0, 0, 1_000])
+    tallies = []
+    people = assign_cohorts(counts, shape.num_cohorts, rng)
+    for each in (shape, OTHER_HASH.get(name, shape)):
+        if each != shape:
+            people = assign_cohorts(counts, each.num_cohorts, rng)
+        metric = define(each, "8" if tallies else "9", "12")
+        tallies.append(sample_tally(metric, people.sum(axis=1), _ones(each, people), rng))
+    one, other, both = (
+        decode(given, TEXTS, Options(estimand="population")) for given in (tallies[:1], tallies[1:], tallies)
+    )
+    share = counts[:4] / INSTALLS
+    holders = share * (1 - share) / INSTALLS
+    rest = 1 / sum(1 / (found.std_error[:4] ** 2 - holders) for found in (one, other))
+    assert (both.std_error[:4] ** 2 > 0.9 * (holders + rest)).all()
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("name", "estimand"), CASES)
+@pytest.mark.parametrize(("name", "estimand"), CASES + STRINGS)
 def test_intervals_of_two_definitions_cover_over_ten_thousand_populations(name: str, estimand: str, figure) -> None:
     share = covered(name, estimand, 10_000) / 10_000
     figure(f"coverage, two definitions of the same installs, {name}, {estimand}", f"{share:.4f}")
