@@ -120,7 +120,7 @@ def visit(browser: Browser, base: str, **options: object) -> Iterator[Visit]:
     found = Visit(browser, base, **options)
     try:
         yield found
-        assert found.complaints == []
-        assert found.strangers == []
+        assert found.complaints == [], found.complaints
+        assert found.strangers == [], found.strangers
     finally:
         found.context.close()
