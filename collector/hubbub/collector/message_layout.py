@@ -117,7 +117,14 @@ class Layout:
 
     @cached_property
     def _possible(self) -> Callable[[bytes], bool]:
-        return _checker(self.columns, self.length)  # made only for a table that comes a second time
+        """Made only for a table that comes a second time, and once for all segments: what is at hand in the processor's
+        cache is looked up faster."""
+        if len(_checkers) >= _TABLES_REMEMBERED:
+            _checkers.clear()
+        found = _checkers.get(self.form)
+        if found is None:
+            found = _checkers[self.form] = _checker(self.columns, self.length)
+        return found
 
 
 def day_bytes(day: int) -> bytes:
@@ -227,6 +234,8 @@ def _unused(metric: Definition, level: int) -> int:
 
 
 Check = Callable[[bytes], bool]
+_checkers: dict[Form, Check] = {}
+"""By what a message asks and where it lies."""
 
 
 def _checker(columns: tuple[Column, ...], length: int) -> Check:
