@@ -125,8 +125,6 @@ def pytest_collection() -> Generator[None, object, object]:
     done = yield
     gc.freeze()
     gc.enable()
-    # And not after every 700 new objects, which took a tenth of the time of tests that make many.
-    gc.set_threshold(100_000, 20, 50)
     return done
 
 

@@ -246,7 +246,9 @@ def test_processes_that_meet_at_the_very_first_start_make_one_install(install: I
     for process in processes:
         output, _ = process.communicate(timeout=PATIENCE)
         assert (process.returncode, output) == (0, "")
-    assert [path.name for path in install.directory.iterdir()] == ["state.db"]
+    # Where two of them end at the same moment, each leaves SQLite's log to the other.
+    left = {path.name for path in install.directory.iterdir()} - {"state.db-wal", "state.db-shm"}
+    assert left == {"state.db"}
     install.days(1)
     assert end_of_day(install) == [0, 1]
     assert install.client().status().counts["made"] == 2
