@@ -152,6 +152,8 @@ def _status(arguments: Namespace) -> Status:
     except (Busy, Unusable) as error:
         why = Decision("off", str(error))
         return control.describe(state, why, (why,), _app(arguments, None), readable=False)
+    finally:
+        state.close()
 
 
 def _rules(arguments: Namespace, state: State, registry: Registry | None) -> tuple[Decision, ...]:
