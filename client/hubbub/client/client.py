@@ -22,6 +22,7 @@ from hubbub.client import control, timers, tls
 from hubbub.client.build_facts import this_build
 from hubbub.client.consent import ASK, Decision, is_test_run, most_restrictive, sent_for_a_test, wrong_endpoint
 from hubbub.client.control import Pending, Status
+from hubbub.client.parsed import Parsed
 from hubbub.client.recorder import Withdrawn, is_expired
 from hubbub.client.respond import RandomDraws
 from hubbub.client.state import Busy, Unusable, placed
@@ -87,7 +88,9 @@ class Client:
         draws: Draws | None = None,
         timing: Chance | None = None,
     ) -> None:
-        self.registry = registry if isinstance(registry, Registry) else Registry.load(registry)
+        self._environ = dict(os.environ if environ is None else environ)
+        parsed = Parsed(self._environ, state_dir)
+        self.registry = registry if isinstance(registry, Registry) else Registry.load(registry, parsed.tables)
         if not self.registry.source:
             raise ValueError("a client needs a registry that was read from TOML, got one made in code")
         self.endpoint = checked_endpoint(endpoint)
@@ -95,14 +98,12 @@ class Client:
         if strict and build.undeclared:
             raise ValueError(build.undeclared[0])
         self._segment = build.segment
-        self._strict, self._background = strict, background
+        self._strict, self._background, self._joined = strict, background, False
         self._is_test = clock is not time.time or random is not os.urandom or draws is not None or timing is not None
         self._clock, self._draws = clock, draws or RandomDraws(random)
-        self._environ = dict(os.environ if environ is None else environ)
         state, self._placeless = placed(self.registry.app, self._environ, state_dir)
         self._test_run = is_test_run(self._environ, sys.modules)
         self._said: set[str] = set()
-        self._joined = False
         self._rules: tuple[Decision, ...] = ()
         self._say_doubts(build.undeclared)
         where = (os.path.abspath(state.directory), self.registry.source, self.endpoint, self._segment)
@@ -125,6 +126,8 @@ class Client:
         self._state, self._recorder = self._timer.state, self._timer.recorder
         self._decide()
         self._begin()
+        if self.mode == "on":
+            parsed.keep(state.directory)
         _clients.add(self)
 
     # -- the public face
@@ -205,11 +208,9 @@ class Client:
 
     def preview(self) -> list[Pending]:
         """What waits to be sent; where nothing may be stored, what a message would look like, drawn for this call."""
-        if self.mode == "on":
-            with suppress(Busy, Unusable):
+        with suppress(Busy, Unusable, OSError):  # without a file to spare, not even an import works
+            if self.mode == "on":
                 return control.pending(self._state, self.registry)
-            return []
-        with suppress(OSError):  # without a file to spare, not even an import works
             return self._examples.messages(self._segment, self._clock(), self._draws)
         return []
 

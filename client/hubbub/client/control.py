@@ -15,7 +15,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from hubbub.client import outbox
+from hubbub.client import outbox, parsed
 from hubbub.client.budget import (
     beyond_micro,
     cohorts_shown,
@@ -185,6 +185,7 @@ def forget(state: State) -> float | None:
     """Delete all but one number, which is returned and still counts if the person ever agrees again: what was spent,
     with all slots of every metric that was asked, used or not. None if that cannot be read any more: a state that is
     corrupt is deleted whole, and nothing will be asked here again."""
+    parsed.delete(state.directory)
     try:
         return _forget(state)
     except Unusable:
