@@ -17,13 +17,18 @@ TITLES = {
 }
 
 
+def _measured_again(tables: dict[str, str]) -> list[str]:
+    """The tables that are newer than the rest, by the day."""
+    days = dict.fromkeys(tables.values())
+    return [f" Measured again, {day}: {'; '.join(t for t, when in tables.items() if when == day)}." for day in days]
+
+
 def page(made: dict[str, Any], rows: list[Row]) -> str:
     """The part of docs/benchmarks.md between the markers."""
     compared = compare(rows)
     head = [
         f"{made['when']}; {made['machine']}; Python {made['python']}; hubbub {made['hubbub']}; "
-        f"{made['seconds'] / 60:.0f} minutes in all."
-        + "".join(f" {table}: measured again, {when}." for table, when in made.get("again", {}).items()),
+        f"{made['seconds'] / 60:.0f} minutes in all." + "".join(_measured_again(made.get("again", {}))),
         "",
         "Peers: " + ", ".join(f"{name} {version}" for name, version in made["versions"].items()) + ".",
         "",

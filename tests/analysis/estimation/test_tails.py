@@ -10,7 +10,7 @@ from scipy.special import log_ndtr
 from scipy.stats import binom
 
 from hubbub.analysis.arrays import Array
-from hubbub.analysis.estimation.tails import NORMAL, _centred, _cumulants, _variance, score_tail
+from hubbub.analysis.estimation.tails import NORMAL, Tail, _added_up, _centred, _cumulants, _variance, score_tail
 from tests.chance import binomial_bounds
 
 DRAWS = 1_000_000
@@ -94,6 +94,35 @@ def test_steps_of_the_law_are_not_smoothed_away(cohorts):
     z = (hits - cohorts / 64) / np.sqrt(cohorts * 63 / 64**2)
     claimed = score_tail([(rows, 1)]).log_p(z)
     assert claimed == pytest.approx(binom.logsf(hits - 1, cohorts, 1 / 64), abs=1e-3)
+
+
+def added_up_without_rounding(rows: Array, draws: int, z: Array) -> Array:
+    """log P(score >= z): what every draw is rounded up by falls with the step of the grid, so that two grids tell what
+    it would be without."""
+    scaled = [(_centred(rows) / np.sqrt(_variance(_centred(rows), draws)), draws)]
+    coarse, fine = (Tail(*_added_up(scaled, points)).log_p(z) for points in (8_000, 16_000))
+    return 2 * fine - coarse
+
+
+@pytest.mark.parametrize("draws", [1, 2])
+@pytest.mark.parametrize("size", [(8, 64), (16, 32), (16, 128)])
+@pytest.mark.parametrize("traces", [0.0, 1.0])
+def test_of_few_cohorts_without_a_cell_that_stands_out_the_law_is_that_of_all_outcomes(traces, size, draws):
+    """Within 2 %, from 0.1 to 1e-9, also where unknown strings have left traces of a deviation in one cell of
+    fifty. Rounded up, as laws with steps are, p would be 1.6 times as large of 16 cohorts with two draws."""
+    rows = residuals("normal", size) + traces * (np.random.default_rng(5).random(size) < 0.02)
+    tail = score_tail([(rows, draws)])
+    z = np.array([tail.quantile(p) for p in (0.1, 1e-2, 1e-4, 1e-6, 1e-9)])
+    assert tail.log_p(z) == pytest.approx(added_up_without_rounding(rows, draws, z), abs=0.02)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_near_the_rarest_outcome_no_score_is_likelier_than_claimed(seed):
+    """Five cohorts of 32 even cells have 3e7 outcomes: where few of them are left, the saddlepoint is too small."""
+    rows = np.random.default_rng(seed).uniform(-1, 1, (5, 32))
+    tail = score_tail([(rows, 1)])
+    z = np.array([tail.quantile(p) for p in (1e-5, 1e-6, 1e-7)])
+    assert (tail.log_p(z) >= added_up_without_rounding(rows, 1, z) - 0.001).all()
 
 
 @pytest.mark.parametrize("draws", [1, 2])

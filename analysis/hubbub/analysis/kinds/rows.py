@@ -157,10 +157,10 @@ def adjusted(p_value: Array, roles: Sequence[Role], correction: Correction, besi
     """Answers are many and corrected for it, so are numbers; `absent` and `other` are two questions of their own."""
     found = np.minimum(2 * p_value, 1)
     for of in (ANSWER, NUMBER):
-        chosen = np.array([role == of for role in roles], dtype=bool)
+        chosen = np.fromiter((role == of for role in roles), dtype=bool, count=len(roles))  # of a million, too
         if chosen.any():
             its = adjust(np.where(chosen, p_value, np.nan), correction, besides if of == ANSWER else 0)
-            found = np.where(chosen, its, found)
+            np.copyto(found, its, where=chosen)
     return found
 
 

@@ -52,7 +52,7 @@ def table_of(
     answered = Answered.of(pools, design, found, options)
     sampled = Sampled.of(pools, design, found, options).spread_out(first, len(listed))
     rows, thresholds, growth, crowd_guess = _rows(listed, first, found, answered, design, sampled, options)
-    floor = float(np.median(thresholds[first])) if len(first) else np.nan
+    floor = float(np.median(thresholds[first], overwrite_input=True)) if len(first) else np.nan
     if found.crowd is not None:  # rows are the exceptions: what an average candidate would have needed
         _, level = detected(rows.p_value[first], options.alpha, options.correction, found.crowd.known)
         floor = found.threshold(level) * found.crowd.typical_error
@@ -215,6 +215,7 @@ def _rows(
     beyond_cells = sampled.whole - sampled.finite - sampled.cells
     std_error = np.sqrt(np.maximum(fit_error**2 + share * (1 - share) * beyond_cells, 0.04 * fit_error**2))
     growth = spread_out(_growth(design, found), 0.0) + (1 - 2 * share) * beyond_cells
+    del share, beyond_cells  # eight megabytes each where a million are listed
     low, high = normal_interval(estimate, std_error, options.confidence, found.degrees, growth)
     # In a single cohort a string outside the list may set just the bits of a candidate: nothing tells the two apart.
     p_value = spread_out(found.p_value, np.nan) if _cohorts_seen(design) > 1 else np.full(count, np.nan)
@@ -231,10 +232,9 @@ def _rows(
         guesses, crowd_guess = guesses_beside(crowd, found.estimate, found.std_error, most)
         total = float(np.nansum(estimate)) + crowd.total
     best = spread_out(guesses, 0.0)
-    absent, other = 1 - answered.share, answered.share - total
     other_guess = max(0.0, min(1.0, answered.share) - float(best.sum()) - crowd_guess)
     errors = np.array([answered.std_error, float(np.sqrt(found.sum_variance + answered.std_error**2))])
-    last = np.array([absent, other])
+    last = np.array([1 - answered.share, answered.share - total])  # absent, other
     low_other, high_other = normal_interval(last[1:], errors[1:], options.confidence, found.degrees)
     rows = Columns(
         values=[*listed, "absent", "other"],
