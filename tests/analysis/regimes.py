@@ -57,6 +57,8 @@ SHAPES: dict[str, tuple[Shape, int]] = {
 INSTALLS = (50, 200, 1_000, 20_000)
 EPSILONS = ("0.1", "1", "4", "8")
 HOW = ("one epoch", "four epochs", "two definitions")
+ONE_BY_ONE = ("range", "string")
+"""Kinds of which no two comparisons are made at once; the whole grid has fewer of them, because they take long."""
 TEXTS = [f"text {i}" for i in range(12)]
 
 
@@ -342,7 +344,7 @@ def changes(regime: Regime, pairs: int) -> int:
     """Two crowds that hold the same: how often a row, each in its turn, is said to have changed, tested by itself."""
     rng = np.random.default_rng([*regime.seed, 1])
     sides = [[tallies_of(regime, crowd(regime, rng), rng) for _ in range(pairs)] for _ in range(2)]
-    if regime.kind in ("range", "string"):
+    if regime.kind in ONE_BY_ONE:
         both = zip(*([decoded(regime, tallies) for tallies in side] for side in sides), strict=True)
         return sum(bool(compare(*pair).p_value[i % SHAPES[regime.kind][1]] <= 0.05) for i, pair in enumerate(both))
     size = _asked(regime.kind)[1]
