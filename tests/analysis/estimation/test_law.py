@@ -111,14 +111,31 @@ def test_asking_half_of_all_is_close_to_the_hypergeometric_law() -> None:
 
 
 def test_many_counts_have_score_intervals() -> None:
-    """From a variance of 15 steps on nothing changes: Wilson's interval, in closed form."""
+    """From a variance of 15 steps on: Wilson's interval in closed form, of a tenth of an install fewer and more."""
     noise = TwoStageNoise(0.75, 0.25, 1.0, 0.0)
     cohort = Cohort(noise=noise, reports=10_000.0, ones=np.array([3_000.0]), sampling=1e-4)
     found = shares([cohort], [[0]], 1, 0.0)
     low, high = found.interval(0.95)
-    n, k, z2 = 10_000, 3_000, 1.959964**2
+    n, k, z2 = 10_000, np.array([2_999.9, 3_000.1]), 1.959964**2
     middle, reach = (k + z2 / 2) / (n + z2), np.sqrt(z2 * (k * (n - k) / n + z2 / 4)) / (n + z2)
-    assert (np.array([low[0], high[0]]) * 0.5 + 0.25) == pytest.approx([middle - reach, middle + reach], rel=1e-6)
+    expected = [middle[0] - reach[0], middle[1] + reach[1]]
+    assert (np.array([low[0], high[0]]) * 0.5 + 0.25) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("installs", [1_000, 10_000])
+def test_an_install_moves_the_counts_of_every_definition(installs: int) -> None:
+    """With hardly any noise its reports to both are the same, so that both counts move by one together; a definition of
+    another crowd moves by itself."""
+    noises = (TwoStageNoise(0.9998, 0.0002, 0.9985, 0.0015), TwoStageNoise(0.9999, 0.0001, 0.999, 0.001))
+    cohorts = [
+        Cohort(noise=noise, reports=float(installs), ones=np.array([installs / 4]), sampling=1 / installs)
+        for noise in noises
+    ]
+    together, apart = (shares(cohorts, [[0], [0]], 1, 0.0, places) for places in ([0, 0], [0, 1]))
+    assert together.variance.step == pytest.approx([1 / installs], rel=0.005)
+    assert together.law(np.array([0])).step == together.variance.step
+    assert apart.variance.step == pytest.approx([1 / installs * max(apart.coefficient)], rel=0.005)
+    assert apart.law(np.array([0])).step == apart.variance.step
 
 
 def test_a_channel_that_never_errs_makes_any_count_certain() -> None:
@@ -131,7 +148,7 @@ def test_a_channel_that_never_errs_makes_any_count_certain() -> None:
 @pytest.mark.parametrize("estimand", ["reporting", "population"])
 def test_the_end_of_an_interval_is_where_the_law_has_as_many_deviations_as_asked_for(estimand: str) -> None:
     """Two definitions with hardly any noise, 50 installs, every pair of counts up to three apart. An end moved by a
-    five-hundredth of an install to one side has too many deviations, to the other too few. (By Newton's steps alone the
+    two-hundredth of an install to one side has too many deviations, to the other too few. (By Newton's steps alone the
     search went back and forth, and gave up far from there.)"""
     installs, noises = 50, (TwoStageNoise(0.9998, 0.0002, 0.9985, 0.0015), TwoStageNoise(0.9999, 0.0001, 0.999, 0.001))
     pairs = np.array([(a, b) for a in range(installs + 1) for b in range(installs + 1) if abs(a - b) <= 3], dtype=float)
@@ -147,7 +164,7 @@ def test_the_end_of_an_interval_is_where_the_law_has_as_many_deviations_as_asked
         share = law.solve(estimate, wanted, found.estimate)
         inside = np.isfinite(share)
         assert inside.mean() > 0.9
-        little = law.step / 500
+        little = law.step / 200
         above, below = (law._search(estimate, np.clip(share + way * little, 0, 1), None)[0][inside] for way in (-1, 1))
         assert (above >= wanted[inside] - 0.01).all()
         assert (below <= wanted[inside] + 0.01).all()

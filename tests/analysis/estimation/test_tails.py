@@ -187,6 +187,37 @@ def test_probability_falls_with_the_score_and_quantiles_invert_it():
         assert np.exp(tail.log_p(np.array([tail.quantile(p)])))[0] == pytest.approx(p, rel=0.02)
 
 
+@pytest.mark.parametrize("size", [(8, 64), (64, 128)])
+@pytest.mark.parametrize("draws", [1, 2])
+def test_a_rough_law_is_the_same_but_for_a_few_per_mille(draws, size):
+    rows = residuals("normal", size)
+    whole, rough = score_tail([(rows, draws)]), score_tail([(rows, draws)], rough=True)
+    z = np.array([whole.quantile(p) for p in (0.1, 1e-2, 1e-4, 1e-6)])
+    assert rough.log_p(z) == pytest.approx(whole.log_p(z), abs=0.005)
+    assert len(rough.z) < 0.7 * len(whole.z)
+
+
+def test_a_row_with_no_more_cells_than_draws_adds_nothing():
+    """Whatever is drawn, it is all there is."""
+    rows, drawn_whole = residuals("normal", (8, 64)), np.array([[3.0, 5.0]])
+    assert _variance(_centred(drawn_whole), 2) == 0.0
+    z = np.linspace(0, 5, 20)
+    both = score_tail([(rows, 1), (drawn_whole, 2)])
+    assert both.log_p(z) == pytest.approx(
+        score_tail([(rows, 1)]).log_p(z), abs=0.06
+    )  # rounded up, as it has a row of few cells
+
+
+def test_the_grid_of_few_cohorts_has_as_many_points_as_stated_whatever_is_drawn():
+    """From the lowest sum of draws to the highest, in steps of equal size."""
+    for draws in (1, 3):
+        blocks = [(_centred(residuals("exponential", (3, 8), seed)), draws) for seed in (1, 2)]
+        z, _ = _added_up(blocks, 1000)
+        span = sum(draws * np.ptp(rows, axis=1).sum() for rows, _ in blocks)
+        assert np.diff(z) == pytest.approx(np.full(len(z) - 1, span / 1000))
+        assert z[-1] == pytest.approx(sum(draws * rows.max(axis=1).sum() for rows, _ in blocks))
+
+
 def test_residuals_without_any_spread_fall_back_to_the_normal_law():
     assert score_tail([(np.zeros((4, 8)), 1)]) is NORMAL
     assert score_tail([]) is NORMAL

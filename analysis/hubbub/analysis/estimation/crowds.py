@@ -44,8 +44,6 @@ def law_of(cohorts: Sequence[Cohort], places: Sequence[int], entries: Entries, n
     # How many reports an install sends, and how far one more one moves the share of its cohort.
     asked = np.array([each.reports * each.sampling if each.reports else 0.0 for each in cohorts])
     one = np.array([1 / (each.reports * each.noise.gain) if each.reports else 0.0 for each in cohorts])
-    step = np.zeros(num_rows)
-    np.maximum.at(step, entries.row, np.abs(entries.coefficient) * (one * asked)[entries.cohort])
 
     order = np.argsort(entries.cohort, kind="stable")
     starts = np.searchsorted(entries.cohort[order], np.arange(len(cohorts) + 1))
@@ -67,7 +65,7 @@ def law_of(cohorts: Sequence[Cohort], places: Sequence[int], entries: Entries, n
     where = entries.cohort[cell]
     law = Law(
         offset=sums(entries.row, entries.alike * entries.coefficient * base[entries.cohort], num_rows),
-        step=step,
+        step=largest_step(cohorts, places, entries.row, entries.cohort, entries.coefficient, num_rows),
         fixed=np.zeros(num_rows),
         added=_by_noise_on_counts(cohorts, entries, num_rows),
         row=(crowd_key % num_rows).astype(np.int64),
@@ -85,6 +83,20 @@ def law_of(cohorts: Sequence[Cohort], places: Sequence[int], entries: Entries, n
         move=entries.coefficient[cell] * one[where],
     )
     return law.of_finite(finite)
+
+
+def largest_step(
+    cohorts: Sequence[Cohort], places: Sequence[int], row: Index, cohort: Index, coefficient: Array, num_rows: int
+) -> Array:
+    """How far the reports of one install move each row's estimate, at most: it sets one bit of its cohort, and may set
+    the one that asks about the same in every definition."""
+    one = np.array([each.sampling / each.noise.gain if each.reports else 0.0 for each in cohorts])
+    moved = np.zeros((num_rows, len(cohorts)))
+    np.maximum.at(moved, (row, cohort), np.abs(coefficient) * one[cohort])
+    together = np.zeros((num_rows, max(places) + 1))
+    for index, place in enumerate(places):
+        together[:, place] += moved[:, index]
+    return np.asarray(together.max(axis=1))
 
 
 def _by_noise_on_counts(cohorts: Sequence[Cohort], entries: Entries, num_rows: int) -> Array:

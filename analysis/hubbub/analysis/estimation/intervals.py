@@ -12,6 +12,9 @@ from hubbub.analysis.arrays import Array, Index, Mask
 
 FEW = 15.0
 """Of a variance in squared steps of the count: below it score intervals hold the truth too rarely."""
+_OF_A_STEP = 0.1
+"""How far beyond the estimate a score interval begins. Counts come in steps also where they are many, so that coverage
+swings by a point or two from truth to truth; this is what lifts its lowest points to 94 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +80,29 @@ def exceeded_with(p: float) -> float:
 
 
 def score_interval(estimate: Array, variance: Variance, confidence: float) -> tuple[Array, Array]:
-    """All true shares f for which the estimate is not surprising: (estimate - f)^2 <= z^2 variance(f) (Wilson 1927).
+    """All true shares f for which the estimate is not surprising: (estimate - f)^2 <= z^2 variance(f) (Wilson 1927), of
+    an estimate a tenth of a step lower or higher.
 
     The variance is taken at f, not at the estimate, which is what keeps the interval true for rare answers. It is not
     cut at 0 and 1: sums and differences of estimates need it whole.
     """
-    z2 = critical(confidence) ** 2
+    beyond, z = _OF_A_STEP * np.asarray(variance.step), critical(confidence)
+    return _end(estimate - beyond, variance, -z), _end(estimate + beyond, variance, z)
+
+
+def _end(estimate: Array, variance: Variance, z: float) -> Array:
+    """The lower end of an interval, or the upper one, by the sign of z."""
+    z2, side = z**2, np.sign(z)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         a = 1 + z2 * variance.sampling
         b = estimate + z2 * (variance.slope + variance.sampling) / 2
         c = estimate**2 - z2 * variance.floor
         root = np.sqrt(b**2 - a * c)
-        low, high = (b - root) / a, (b + root) / a
         # An estimate so far outside [0, 1] that no share explains it: say what is known, as if at the nearest share.
         reach = np.sqrt(z2 * variance.at(estimate))
         lost = np.isnan(root) & np.isfinite(reach)
-        low, high = np.where(lost, estimate - reach, low), np.where(lost, estimate + reach, high)
-    unknown = ~np.isfinite(variance.floor)
-    return np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
+        end = np.where(lost, estimate + side * reach, (b + side * root) / a)
+    return np.asarray(np.where(np.isfinite(variance.floor), end, side * np.inf))
 
 
 def normal_interval(

@@ -15,7 +15,7 @@ from scipy.special import betainc  # scipy.stats has a binomial law, and takes a
 
 from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.cells import Cohort, Pairs
-from hubbub.analysis.estimation.crowds import Entries, law_of
+from hubbub.analysis.estimation.crowds import Entries, largest_step, law_of
 from hubbub.analysis.estimation.curves import sums
 from hubbub.analysis.estimation.intervals import Variance
 from hubbub.analysis.estimation.law import Law, interval
@@ -135,11 +135,12 @@ def shares(
     def law(answers: Index) -> Law:
         return law_of(cohorts, same, _entries(answers, answer, where, coefficient), len(answers), finite)
 
+    steps = largest_step(cohorts, same, answer, where, coefficient, num_answers)
     variance = Variance(
         floor=np.where(never, np.inf, combine(floor)),
         slope=combine(slope),
         sampling=np.maximum(samples.variance(num_answers) - finite, 0),
-        step=_largest_step(cohorts, where, answer, coefficient, num_answers),
+        step=0 * steps if any(cohort.count_variance for cohort in cohorts) else steps,  # noise on counts blurs them
     )
     return Shares(
         estimate=estimate,
@@ -243,17 +244,6 @@ def _so_many_or_more(ones: Array, trials: Array, p: float) -> Array:
     """The upper tail of the binomial law, which is the incomplete beta function."""
     some = np.maximum(ones, 1)
     return np.asarray(np.where(ones > 0, betainc(some, trials - some + 1, p), 1.0))
-
-
-def _largest_step(
-    cohorts: Sequence[Cohort], where: Index, answer: Index, coefficient: Array, num_answers: int
-) -> Array:
-    """How far the reports of one install move each answer's estimate, at most; 0 where noise on counts blurs steps."""
-    stepped = [cohort.reports and not cohort.count_variance for cohort in cohorts]
-    one = np.array([c.sampling / c.noise.gain if has else 0.0 for c, has in zip(cohorts, stepped, strict=True)])
-    steps = np.zeros(num_answers)
-    np.maximum.at(steps, answer, coefficient * one[where])
-    return steps
 
 
 def _entries(wanted: Index, answer: Index, cohort: Index, coefficient: Array) -> Entries:
