@@ -91,12 +91,15 @@ def largest_step(
     """How far the reports of one install move each row's estimate, at most: it sets one bit of its cohort, and may set
     the one that asks about the same in every definition."""
     one = np.array([each.sampling / each.noise.gain if each.reports else 0.0 for each in cohorts])
-    moved = np.zeros((num_rows, len(cohorts)))
-    np.maximum.at(moved, (row, cohort), np.abs(coefficient) * one[cohort])
-    together = np.zeros((num_rows, max(places) + 1))
-    for index, place in enumerate(places):
-        together[:, place] += moved[:, index]
-    return np.asarray(together.max(axis=1))
+    # By row and cohort, and then by row and crowd: only those that are there, which of all pairs are few.
+    key, cell = np.unique(row * len(cohorts) + cohort, return_inverse=True)
+    moved = np.zeros(len(key))
+    np.maximum.at(moved, cell, np.abs(coefficient) * one[cohort])
+    most = max(places) + 1
+    crowd, member = np.unique(key // len(cohorts) * most + np.asarray(places)[key % len(cohorts)], return_inverse=True)
+    steps = np.zeros(num_rows)
+    np.maximum.at(steps, crowd // most, sums(member, moved, len(crowd)))
+    return steps
 
 
 def _by_noise_on_counts(cohorts: Sequence[Cohort], entries: Entries, num_rows: int) -> Array:
