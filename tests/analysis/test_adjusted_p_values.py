@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
 import pytest
+from scipy.fft import irfft, next_fast_len, rfft
 from scipy.stats import binom
 
-from hubbub.analysis import Options, compare, decode
+from hubbub.analysis import Decoding, Options, compare, decode
+from hubbub.analysis.estimation.cells import TwoStageNoise
 from hubbub.analysis.render.export import to_csv
 from hubbub.analysis.render.text import remarks
 from hubbub.protocol.kinds import Choice
+from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Counts, Tally
 from tests.analysis.worlds import define, tally_of, zipf
 
@@ -97,29 +101,50 @@ def test_the_note_says_how_many_more_benjamini_and_hochberg_would_detect() -> No
 # --- far out, where many rows and many looks are judged ---------------------------------------------------------------
 
 
-def exact_false_alarms(epsilon: str, before: int, after: int, share: float, levels: list[float]) -> list[float]:
+@dataclass(frozen=True)
+class Side:
+    """So many installs that report in each of some epochs."""
+
+    installs: int
+    epochs: int = 1
+
+    def law(self, noise: TwoStageNoise, share: float) -> np.ndarray:
+        """P(so many ones) of an answer with this share: what an install says, its kept answer being the same in every
+        epoch, convolved as often as there are installs."""
+        ones, kept = np.arange(self.epochs + 1), noise.a0 + (noise.a1 - noise.a0) * share
+        of_one = kept * binom.pmf(ones, self.epochs, noise.q) + (1 - kept) * binom.pmf(ones, self.epochs, noise.p)
+        size = next_fast_len(self.installs * self.epochs + 1, real=True)
+        return np.asarray(irfft(rfft(of_one, size) ** self.installs, size)[: self.installs * self.epochs + 1])
+
+    def decoded(self, metric: Definition, ones: np.ndarray) -> Decoding:
+        counts = np.zeros(metric.shape.width(0), dtype=int)
+        counts[: len(ones)] = ones
+        epochs = {}
+        for epoch in range(self.epochs):  # as evenly as can be: only the sum enters
+            mine = (counts + epoch) // self.epochs
+            epochs[epoch] = Counts((self.installs,), (tuple(mine.tolist()),))
+        return decode(Tally(metric, epochs), options=Options(estimand="population"))
+
+
+def exact_false_alarms(
+    epsilons: tuple[str, str], before: Side, after: Side, share: float, levels: list[float]
+) -> list[float]:
     """P(p-value <= level) of one row of `compare` where nothing changed, over every pair of counts that has a chance of
     1e-9 or more: each pair is a row of a choice whose bits are noised one by one."""
-    metric = define(Choice(choices=tuple(f"choice {i}" for i in range(10_000))), epsilon, epsilon)
-    q, p = float(metric.noise.q_star), float(metric.noise.p_star)
-    ones = p + (q - p) * share
-    sides = [np.arange(binom.ppf(1e-9, n, ones), binom.isf(1e-9, n, ones) + 1) for n in (before, after)]
-    pairs = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 2).astype(int)
-    chance = binom.pmf(pairs[:, 0], before, ones) * binom.pmf(pairs[:, 1], after, ones)
+    metric = define(Choice(choices=tuple(f"choice {i}" for i in range(10_000))), *epsilons)
+    laws = [side.law(TwoStageNoise.of(metric.noise), share) for side in (before, after)]
+    pairs = np.stack(np.meshgrid(*(np.flatnonzero(law > 1e-9) for law in laws), indexing="ij"), axis=-1).reshape(-1, 2)
+    chance = laws[0][pairs[:, 0]] * laws[1][pairs[:, 1]]
     found = np.zeros(len(levels))
     for start in range(0, len(pairs), 10_000):
         rows = pairs[start : start + 10_000]
-        row = compare(*(_decoded(metric, n, rows[:, side]) for side, n in ((0, before), (1, after))))
+        row = compare(*(side.decoded(metric, rows[:, i]) for i, side in enumerate((before, after))))
         for i, level in enumerate(levels):
             found[i] += chance[start : start + 10_000][row.p_value[: len(rows)] <= level].sum()
     return found.tolist()
 
 
-def _decoded(metric, reports: int, ones: np.ndarray):
-    counts = np.zeros(metric.shape.width(0), dtype=int)
-    counts[: len(ones)] = ones
-    epoch = Counts((reports,), (tuple(counts.tolist()),))
-    return decode(Tally(metric, {0: epoch}), options=Options(estimand="population"))
+LEVELS = [0.05, 1e-3, 1e-4, 1e-5]
 
 
 @pytest.mark.parametrize(
@@ -128,6 +153,22 @@ def _decoded(metric, reports: int, ones: np.ndarray):
 )
 def test_no_change_is_as_rare_as_its_p_value_says_also_far_out(epsilon, before, after, share) -> None:
     """Enumerated. With a normal tail, one in 100,000 was one in 2,000 at epsilon 8 for a day against four weeks."""
-    levels = [0.05, 1e-3, 1e-4, 1e-5]
-    for level, chance in zip(levels, exact_false_alarms(epsilon, before, after, share, levels), strict=True):
+    found = exact_false_alarms((epsilon, epsilon), Side(before), Side(after), share, LEVELS)
+    for level, chance in zip(LEVELS, found, strict=True):
         assert chance <= level
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "before", "after", "share"),
+    [
+        (("1", "1.5"), Side(100, 28), Side(100), 0.0),
+        (("4", "6"), Side(1_000, 28), Side(1_000), 0.01),
+        (("4", "6"), Side(1_000, 4), Side(1_000, 4), 0.02),
+    ],
+)
+def test_of_pooled_epochs_it_is_as_rare_and_hardly_rarer(epsilons, before, after, share) -> None:
+    """What one install does to all epochs is one step. With a step for each of 28 epochs, a difference of 4.7 standard
+    errors had a p-value of one in five hundred: no daily look would have seen it."""
+    found = exact_false_alarms(epsilons, before, after, share, LEVELS)
+    for level, chance in zip(LEVELS, found, strict=True):
+        assert level / 10 <= chance <= level

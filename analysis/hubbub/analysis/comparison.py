@@ -140,8 +140,6 @@ def _p_values(before: Decoding, a: Index, after: Decoding, b: Index) -> Array:
                 other = 1 / np.maximum(theirs.at(share), 1e-300)
                 share = (weight * before.estimate[a] + other * after.estimate[b]) / (weight + other)
             of_before, of_after = ours.at(share), theirs.at(share)
-            # An install whose kept answer came out otherwise moves a count of each epoch that was pooled.
-            step_before = np.asarray(ours.step) * max(len(before.epochs), 1)
-            step_after = np.asarray(theirs.step) * max(len(after.epochs), 1)
+            step_before, step_after = np.asarray(ours.step), np.asarray(theirs.step)
         p_value = two_sided_p_value(distance, (of_after, step_after), (of_before, step_before))
     return np.where((distance == 0) & (of_before + of_after >= 0), 1.0, p_value)
