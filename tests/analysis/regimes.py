@@ -15,7 +15,7 @@ answered that of the share of all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -26,19 +26,19 @@ import pytest
 
 from hubbub.analysis import Options, compare, decode
 from hubbub.analysis.distribution import Distribution
-from hubbub.analysis.estimation.cells import PooledTally, finite_population, pool
+from hubbub.analysis.estimation.cells import Cohort, PooledTally, finite_population, pool
 from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.fit import cell_variance
 from hubbub.analysis.estimation.hashing import digests, positions
-from hubbub.analysis.estimation.intervals import FEW
+from hubbub.analysis.estimation.intervals import FEW, RatioVariance
 from hubbub.analysis.estimation.law import Law, interval
-from hubbub.analysis.estimation.shares import shares
+from hubbub.analysis.estimation.shares import Samples, Shares, shares
 from hubbub.analysis.estimation.tree import Levels
-from hubbub.analysis.kinds.categorical import Questions, decode_answers
-from hubbub.analysis.kinds.rows import cohorts_of, places_of
+from hubbub.analysis.kinds.categorical import Questions, _among_answered, decode_answers
+from hubbub.analysis.kinds.rows import Columns, assemble, cohorts_of, places_of
 from hubbub.analysis.kinds.string import string_design
 from hubbub.analysis.options import Estimand
-from hubbub.analysis.result import ANSWER, Decoding
+from hubbub.analysis.result import ABSENT, ANSWER, Decoding
 from hubbub.protocol.kinds import Choice, Flag, Histogram, Mean, Range, String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.shape import Shape
@@ -163,6 +163,43 @@ def side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> Decoding:
     Rows are those of the first population, then those of the second, and so on. Corrections for many tests are of all
     together, and not to be used.
     """
+    pools, questions, options = _together(regime, worlds)
+    found = decode_answers(pools, questions, options)
+    return replace(found, variance=None) if regime.kind == "mean" else found  # as in decode: means are compared without
+
+
+def answered_side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> Decoding:
+    """The same of shares of those who answered. Shares of all installs are found together; then each population has
+    ratios of its own."""
+    pools, questions, options = _together(regime, worlds)
+    every = decode_answers(pools, questions, options)
+    cohorts, finite = cohorts_of(pools), finite_population(pools, regime.estimand)
+    found = shares(cohorts, questions.asked, len(every), finite, places_of(pools))
+    size = len(every) // len(worlds)
+    names = [*map(str, range(size)), *(["absent"] if regime.kind == "histogram" else [])]  # of a choice it is the last
+    beyond = [np.nan] * (len(names) - size)
+    ratios = []
+    for place, (part, own) in enumerate(_apart(regime, found, cohorts, size)):
+        row = slice(place * size, (place + 1) * size)
+        columns = {name: np.append(getattr(every, name)[row], beyond) for name in _COLUMNS}
+        rows = Columns(values=names, roles=[*[ANSWER] * (len(names) - 1), ABSENT], **columns)
+        ratios.append(_among_answered(rows, part, own, finite, options))
+    together = Columns(
+        values=[f"{place} {value}" for place, each in enumerate(ratios) for value in each.values],
+        roles=[role for each in ratios for role in each.roles],
+        **{name: np.concatenate([getattr(each, name) for each in ratios]) for name in _COLUMNS},
+        variance=RatioVariance(
+            np.concatenate([each.variance.coefficients for each in ratios], axis=1),
+            np.concatenate([each.variance.step for each in ratios]),
+        ),
+    )
+    return assemble(pools, options, together, diagnostics=every.diagnostics, noise_floor=0.0, answered_only=True)
+
+
+_COLUMNS = ("estimate", "std_error", "low", "high", "p_value", "best_guess")
+
+
+def _together(regime: Regime, worlds: Sequence[list[Tally]]) -> tuple[list[PooledTally], Questions, Options]:
     asked, size = _asked(regime.kind)
     pools = [_joined([pool(tallies[number]) for tallies in worlds]) for number in range(len(regime.metrics))]
     everyone = [[place * size + answer for answer in row] for place in range(len(worlds)) for row in asked]
@@ -175,8 +212,38 @@ def side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> Decoding:
     )
     # The interval of a mean is that of a sample, whichever is asked for (hubbub.analysis.kinds.mean).
     options = Options(estimand="population" if regime.kind == "mean" else regime.estimand)
-    found = decode_answers(pools, questions, options)
-    return replace(found, variance=None) if regime.kind == "mean" else found  # as in decode: means are compared without
+    return pools, questions, options
+
+
+def _apart(
+    regime: Regime, found: Shares, cohorts: Sequence[Cohort], size: int
+) -> Iterator[tuple[Shares, Sequence[Cohort]]]:
+    """The shares of each population by themselves, and its cohorts. These stand by definition, population and place."""
+    numbers = np.arange(len(cohorts)).reshape(len(regime.metrics), -1, SHAPES[regime.kind][0].num_cohorts)
+    for place in range(numbers.shape[1]):
+        own = numbers[:, place].ravel()
+        number = np.zeros(len(cohorts), dtype=np.int64)
+        number[own] = np.arange(len(own))
+        cell, sample = (np.flatnonzero(each // size == place) for each in (found.answer, found.samples.answer))
+        row = np.arange(place * size, (place + 1) * size)
+        yield (
+            replace(
+                found,
+                estimate=found.estimate[row],
+                variance=found.variance.of(row),
+                p_value=found.p_value[row],
+                coefficient=found.coefficient[cell],
+                answer=found.answer[cell] - row[0],
+                cohort=number[found.cohort[cell]],
+                samples=Samples(
+                    found.samples.sample[sample] - found.samples.sample[sample].min(),
+                    found.samples.answer[sample] - row[0],
+                    found.samples.weight[sample],
+                    found.samples.size[sample],
+                ),
+            ),
+            [cohorts[i] for i in own],
+        )
 
 
 def ranges_side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -240,11 +307,16 @@ def judged(found: Decoding, row: int) -> Judged:
     return Judged(float(found.low[row]), float(found.high[row]), found.detected)
 
 
-def judged_side_by_side(regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int]) -> list[Judged]:
+def judged_side_by_side(
+    regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int], exclude_absent: bool
+) -> list[Judged]:
     """The same of many populations. Two of them are decoded alone, too, and must come out the same."""
-    every = (_ranges if regime.kind == "range" else _answers)(regime, worlds, rows)
+    if exclude_absent:
+        every = _ratios(regime, worlds, rows)
+    else:
+        every = (_ranges if regime.kind == "range" else _answers)(regime, worlds, rows)
     for place in (0, len(worlds) - 1):
-        alone = judged(decoded(regime, worlds[place]), rows[place])
+        alone = judged(decoded(regime, worlds[place], exclude_absent=exclude_absent), rows[place])
         ours = every[place]
         assert (ours.low, ours.high) == (pytest.approx(alone.low), pytest.approx(alone.high))
         assert (ours.detected == alone.detected[: len(ours.detected)]).all()
@@ -269,6 +341,14 @@ def _answers(regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int])
         own = seen[place * size : place * size + tests]
         every.append(Judged(float(low[mine]), float(high[mine]), own))
     return every
+
+
+def _ratios(regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int]) -> list[Judged]:
+    found = answered_side_by_side(regime, worlds)
+    size = len(found) // len(worlds)
+    seen = (found.p_value <= Rule(size, 1 - found.confidence).level).reshape(len(worlds), size)
+    mine = np.arange(len(worlds)) * size + rows
+    return [Judged(*each) for each in zip(found.low[mine].tolist(), found.high[mine].tolist(), seen, strict=True)]
 
 
 # --- what is measured -----------------------------------------------------------------------------------------------
@@ -325,9 +405,9 @@ def _truth(regime: Regime, counts: np.ndarray, exclude_absent: bool) -> np.ndarr
 def _judged_all(
     regime: Regime, worlds: Sequence[list[Tally]], rows: Sequence[int], exclude_absent: bool
 ) -> list[Judged]:
-    """Side by side where that can be done: strings and shares of those who answered are decoded one by one, and so is
+    """Side by side where that can be done: strings are decoded one by one, as are ranges among those who answered and
     what a histogram has no bit for."""
-    size = 0 if exclude_absent or regime.kind == "string" else _rows_side_by_side(regime.kind)
+    size = 0 if _one_by_one(regime, exclude_absent) else _rows_side_by_side(regime.kind)
     found = {
         i: judged(decoded(regime, worlds[i], exclude_absent=exclude_absent), row)
         for i, row in enumerate(rows)
@@ -335,9 +415,13 @@ def _judged_all(
     }
     together = [i for i in range(len(rows)) if i not in found]
     if together:
-        some = judged_side_by_side(regime, [worlds[i] for i in together], [rows[i] for i in together])
+        some = judged_side_by_side(regime, [worlds[i] for i in together], [rows[i] for i in together], exclude_absent)
         found |= dict(zip(together, some, strict=True))
     return [found[i] for i in range(len(rows))]
+
+
+def _one_by_one(regime: Regime, exclude_absent: bool) -> bool:
+    return regime.kind == "string" or (exclude_absent and regime.kind == "range")
 
 
 def changes(regime: Regime, pairs: int) -> int:
@@ -358,10 +442,14 @@ def changes(regime: Regime, pairs: int) -> int:
 def changes_among_answered(regime: Regime, pairs: int) -> np.ndarray:
     """The same of shares of those who answered: for each row how often it is said to have changed, tested by itself."""
     rng = np.random.default_rng([*regime.seed, 2])
-    seen = np.zeros(SHAPES[regime.kind][1], dtype=np.int64)
-    for _ in range(pairs):
-        both = (tallies_of(regime, crowd(regime, rng), rng) for _ in range(2))
-        p_value = compare(*(decoded(regime, tallies, exclude_absent=True) for tallies in both)).p_value
-        with np.errstate(invalid="ignore"):  # nobody seems to have answered
-            seen[: len(p_value)] += p_value <= 0.05
-    return seen
+    both = [[tallies_of(regime, crowd(regime, rng), rng) for _ in range(2)] for _ in range(pairs)]
+    if _one_by_one(regime, exclude_absent=True):
+        alone = [[decoded(regime, tallies, exclude_absent=True) for tallies in pair] for pair in both]
+        p_value = np.array([compare(*pair).p_value for pair in alone])
+    else:
+        sides = (answered_side_by_side(regime, side) for side in zip(*both, strict=True))
+        p_value = compare(*sides).p_value.reshape(pairs, -1)
+        last = compare(*(decoded(regime, tallies, exclude_absent=True) for tallies in both[-1]))
+        assert p_value[-1] == pytest.approx(last.p_value, nan_ok=True)
+    with np.errstate(invalid="ignore"):  # nobody seems to have answered
+        return np.asarray((p_value <= 0.05).sum(axis=0))
