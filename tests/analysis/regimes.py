@@ -250,10 +250,10 @@ def ranges_side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> tuple[
     """The same of ranges, a line for each population: the ends of the intervals of its cells and of `absent`, and the
     p-values of the cells. Trees are fitted one by one; their laws are searched together."""
     options = Options(estimand=regime.estimand)
-    each = [_distribution(regime, [pool(tally) for tally in tallies]) for tallies in worlds]
-    queries = _queries(each[0])
-    law = Law.joined([found._law(queries) for found in each])
-    share = np.concatenate([queries @ found.leaves for found in each])
+    each = [distribution(regime, [pool(tally) for tally in tallies]) for tallies in worlds]
+    cells = queries(each[0])
+    law = Law.joined([found._law(cells) for found in each])
+    share = np.concatenate([cells @ found.leaves for found in each])
     low, high = (
         end.reshape(len(worlds), -1) for end in interval(share, law.variance(), law.of_rows, options.confidence)
     )
@@ -262,7 +262,7 @@ def ranges_side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> tuple[
     return low, high, law.p_values(share).reshape(len(worlds), -1)[:, :-1]
 
 
-def _distribution(regime: Regime, pools: Sequence[PooledTally]) -> Distribution:
+def distribution(regime: Regime, pools: Sequence[PooledTally]) -> Distribution:
     shape = pools[0].metric.shape
     assert isinstance(shape, Range)
     levels = Levels.of(shape.branching, [of.cohorts for of in pools])
@@ -270,7 +270,7 @@ def _distribution(regime: Regime, pools: Sequence[PooledTally]) -> Distribution:
     return Distribution.of(levels, low, high, finite_population(pools, regime.estimand), Options().confidence)
 
 
-def _queries(found: Distribution) -> np.ndarray:
+def queries(found: Distribution) -> np.ndarray:
     """Every cell, and everyone who answered."""
     edges = found.edges().tolist()
     return found.queries([*pairwise(edges), (edges[0], edges[-1])])
@@ -366,8 +366,8 @@ def rests_on_few(regime: Regime, tallies: list[Tally], truth: np.ndarray) -> np.
         own = weight[cells].sum(axis=0) / moved[cells].max(axis=0) ** 2
         return np.append(own, np.sum((design.sampling[design.observed] / gain) ** -2 / weight[design.observed])) < FEW
     if regime.kind == "range":
-        found = _distribution(regime, pools)
-        of_answered = found._law(_queries(found)).variance()
+        found = distribution(regime, pools)
+        of_answered = found._law(queries(found)).variance()
         few = of_answered.rests_on_few(np.append(truth[:-1], 1 - truth[-1]))
         return np.asarray(few)
     if regime.kind == "mean":

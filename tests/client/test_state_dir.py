@@ -56,6 +56,22 @@ def test_the_directory_is_0700_and_every_file_in_it_0600_whatever_the_umask(inst
         os.umask(before)
 
 
+def test_the_directory_is_its_owners_alone_from_its_first_moment(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows has no other moment: there a new folder with just this mode is its owner's, and one with any other mode
+    is open to whomever the folder above it is."""
+    modes, make = [], os.makedirs
+
+    def makedirs(name: str, mode: int = 0o777, exist_ok: bool = False) -> None:
+        modes.append(mode)
+        make(name, mode, exist_ok)
+
+    monkeypatch.setattr(os, "makedirs", makedirs)
+    install.agreed()
+    assert modes == [0o700]
+
+
 def test_a_directory_that_was_open_to_others_is_closed_to_them(install: Install) -> None:
     install.directory.mkdir(mode=0o755)
     install.agreed()

@@ -190,13 +190,23 @@ def test_neighbours_are_averaged_without_harm_in_long_lists(monkeypatch: pytest.
     assert np.abs(grouped - each).max() < 0.02 * 0.002
 
 
+FARTHER = {
+    ("choices", "Zipf 2", 16, "4"): 1.02,
+    ("choices", "one heavy", 16, "4"): 1.02,
+    ("buckets", "Zipf 1.1", 16, "4"): 1.05,
+    ("buckets", "Zipf 2", 16, "4"): 1.05,
+}
+"""Where learnt guesses are known to be farther from the truth than those they took the place of, and by how much at
+most: hardly any noise, and few answers to learn from. Nowhere else are they, beyond two standard errors."""
+
+
 @pytest.mark.proof
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("size", "populations"), [(16, 200), (100, 60), (1_000, 25)])
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2", "4"])
 def test_best_guesses_over_six_shapes(shape, size, populations, epsilon, figure) -> None:
-    """Through `decode`, 100,000 installs, against the mixture and the projection on the same estimates. Farther from
-    the truth than the mixture by 1 % at most, beyond four standard errors of the difference."""
+    """Through `decode`, 100,000 installs, against the mixture, which was the guess before, and the projection on the
+    same estimates."""
     names = tuple(f"choice {i}" for i in range(size))
     metric = define(Choice(choices=names, absent=names[0]), epsilon, epsilon)
     held = np.floor(SHAPES[shape](size) * 100_000).astype(int)
@@ -210,14 +220,14 @@ def test_best_guesses_over_six_shapes(shape, size, populations, epsilon, figure)
         )
         found.append([((guess - held / 100_000) ** 2).sum() for guess in (decoded.best_guess, *others)])
     learnt, mixture, projected = np.array(found).T
-    excess = learnt - 1.01 * mixture
+    excess = learnt - FARTHER.get(("choices", shape, size, epsilon), 1) * mixture
     error = excess.std() / np.sqrt(populations)
     over_mixture, over_projected = learnt.mean() / mixture.mean(), learnt.mean() / projected.mean()
     figure(
         f"{shape}, {size} choices, epsilon {epsilon}: squared error over that of the mixture, of the projection",
         f"{over_mixture:.3f} (se {error / mixture.mean():.3f}), {over_projected:.3f}",
     )
-    assert excess.mean() < 4 * error
+    assert excess.mean() <= 2 * error
 
 
 def histogram_errors(shape: str, size: int, epsilon: str, populations: int) -> np.ndarray:
@@ -248,11 +258,13 @@ def test_where_two_buckets_have_everything_the_noise_of_their_sum_is_not_given_t
 @pytest.mark.parametrize(("size", "populations"), [(16, 120), (100, 40)])
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "4"])
 def test_best_guesses_of_buckets_over_six_shapes(shape, size, populations, epsilon, figure) -> None:
-    """Farther from the truth than the mixture by 5 % at most, beyond four standard errors of the difference."""
+    """Against the projection, which was the guess before."""
     learnt, mixture, projected = histogram_errors(shape, size, epsilon, populations).T
-    excess = learnt - 1.05 * mixture
+    excess = learnt - FARTHER.get(("buckets", shape, size, epsilon), 1) * projected
+    error = excess.std() / np.sqrt(populations)
     figure(
         f"{shape}, {size} buckets, epsilon {epsilon}: squared error over that of the mixture, of the projection",
-        f"{learnt.mean() / mixture.mean():.3f}, {learnt.mean() / projected.mean():.3f}",
+        f"{learnt.mean() / mixture.mean():.3f}, {learnt.mean() / projected.mean():.3f} "
+        f"(se {error / projected.mean():.3f})",
     )
-    assert excess.mean() < 4 * excess.std() / np.sqrt(populations)
+    assert excess.mean() <= 2 * error

@@ -95,7 +95,11 @@ def test_unlisted_strings_repeat_their_luck_and_pooling_does_not_remove_it():
     assert np.abs(one.estimate[:5] - other.estimate[:5]).max() < 0.3 * np.abs(one.estimate[:5] - truth).max()
     assert (pooled.std_error[:5] > 0.8 * one.std_error[:5]).all()
     assert (np.abs(pooled.estimate[:5] - truth) < 4 * pooled.std_error[:5]).all()
-    assert not compare(one, other).changed.any()
+    change = compare(one, other)
+    assert not change.changed.any()
+    both = np.hypot(one.std_error, other.std_error)[:5]
+    assert change.std_error[:5] == pytest.approx(both), "the luck of both weeks, although it is the same"
+    assert (np.abs(change.difference[:5]) < 0.3 * both).all()
     assert any("repeats every time" in note for note in one.notes)
 
 
