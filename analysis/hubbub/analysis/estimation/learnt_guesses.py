@@ -26,7 +26,8 @@ ENOUGH = 16
 
 _CLEAR = 8.0  # standard errors beyond which a share is hardly known better by knowing the others
 _FARTHER = 6.0  # how far above _CLEAR true shares are looked for: estimates that far below them are one in 1e9
-_PI_RATIO = 2.0
+_NARROW = 10.0  # shapes from which a law is narrower than the step from one pi to the next, which moves its middle
+_PI_RATIO, _PI_RATIO_OF_NARROW = 2.0, 2**0.25
 _SHAPES = np.array([0.15, 0.3, 0.6, 1.2, 2.5, 5, 10, 20, 50, 200, 1000])
 _USUAL_SHAPE = 1.5
 _MOST_SHRUNK = 2.0  # standard errors, of a share that stands clear
@@ -52,7 +53,8 @@ def learnt_shares(estimate: Array, variance: Array, total: float | None = 1.0, e
     # What the guesses miss of a known sum is noise of each share, and a bias that all of them share: so it is taken
     # from answers by their standard errors, which lie between variances and evenly. A sum that was itself estimated is
     # noise of the largest shares above all: made to add up to it, answers that nobody holds would get a part of that.
-    return nearest_shares(guess, np.sqrt(spread), most, exactly)
+    # So only what is beyond all installs is taken off, which is noise alone, and goes by variances.
+    return nearest_shares(guess, np.sqrt(spread) if exactly else spread, most, exactly)
 
 
 def _possible(shares: Array) -> Array:
@@ -73,13 +75,14 @@ class _Priors:
     def of(cls, x: Array, std_error: Array, clear: Mask, total: float, together: bool) -> _Priors:
         """Where answers can be held `together`, nothing makes them add up: the clear ones say nothing of others."""
         size, apart = len(x), int(clear.sum())
-        grid = np.geomspace(1 / size, 1, 2 + int(np.log(size) / np.log(_PI_RATIO)))
-        pi, shape = (axis.ravel() for axis in np.meshgrid(grid, _SHAPES, indexing="ij"))
+        grids = [_pis(size, _PI_RATIO if a < _NARROW else _PI_RATIO_OF_NARROW) for a in _SHAPES]
+        each = [len(grid) for grid in grids]
+        pi, shape, others = np.concatenate(grids), np.repeat(_SHAPES, each), np.repeat(each, each) - 1
         scale = total / size / (pi * shape)
         # Densities are in units of those that `_behind` leaves out of a normal law.
         unit = np.log(np.sqrt(2 * np.pi) * std_error[clear]).sum()
         far = x[clear][:, np.newaxis]
-        usual = np.log(np.where(pi == 1, 0.5, 0.5 / (len(grid) - 1))) - np.log1p(np.log(shape / _USUAL_SHAPE) ** 2)
+        usual = np.log(np.where(pi == 1, 0.5, 0.5 / others)) - np.log1p(np.log(shape / _USUAL_SHAPE) ** 2)
         log_density = np.log(pi) + (shape - 1) * np.log(far) - far / scale - gammaln(shape) - shape * np.log(scale)
         one_law = cls(pi, shape, scale, np.ones_like(pi), log_density.sum(axis=0) + unit + usual)
         if not 0 < apart < size:
@@ -98,6 +101,11 @@ class _Priors:
             np.repeat([1.0, 0.0], len(pi)),
             np.concatenate([one_law.log_weight, chance + unit + usual]),
         )
+
+
+def _pis(size: int, ratio: float) -> Array:
+    """From one answer to all of them."""
+    return np.geomspace(1 / size, 1, 2 + int(np.log(size) / np.log(ratio)))
 
 
 def _average_behind(x: Array, std_error: Array, total: float, together: bool) -> Array:
