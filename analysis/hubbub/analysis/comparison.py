@@ -101,7 +101,7 @@ def compare(before: Decoding, after: Decoding) -> Comparison:
         low=low,
         high=high,
         p_value=p_value,
-        p_adjusted=adjusted(p_value, roles, after.correction),
+        p_adjusted=adjusted(p_value, roles, 1 - after.confidence, after.correction),
     )
 
 

@@ -29,7 +29,7 @@ from hubbub.analysis.estimation.joint_intervals import (
     shares_given,
 )
 from hubbub.analysis.estimation.joint_law import CrossLaw, Functionals, PairLaw
-from hubbub.analysis.estimation.selection import adjust, normal_p_value
+from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.kinds.factor import Categories
 from hubbub.analysis.options import Options
 from hubbub.protocol.segments import Segment
@@ -174,7 +174,7 @@ class _Parts:
         p_value = normal_p_value(estimate, np.sqrt(np.maximum(variance.floor, 0)))
         inside = self._inside(events)
         p_value = np.where(inside, p_value, np.nan)
-        rule = Rule(int(inside.sum()), options.alpha)
+        rule = Rule.of(p_value, options.alpha, options.correction)
         limit = rule.deviations * np.sqrt(np.maximum(variance.floor, 0))
         guess = events.cells @ joint.possible.ravel()
         if self.answered_only:
@@ -188,9 +188,7 @@ class _Parts:
         else:
             std_error = np.sqrt(variance.at(estimate))
             low, high = score_interval(estimate, variance, options.confidence)
-        p_adjusted = adjust(p_value, options.correction)
-        with np.errstate(invalid="ignore"):
-            detected = p_adjusted <= options.alpha
+        p_adjusted, detected = rule.adjusted(p_value), rule.detected(p_value)
         shaped = {
             name: np.where(inside, each, np.nan).reshape(shape)
             for name, each in (

@@ -13,6 +13,7 @@ import numpy as np
 import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 
 from hubbub.analysis.arrays import Array, Index
+from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.intervals import Ratios, Variance, critical, score_ratios
 from hubbub.analysis.estimation.law import Law, interval
 from hubbub.analysis.estimation.tree import Levels, Spread
@@ -33,10 +34,19 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Tests:
-    """Of ranges, each against nobody in it: how likely so large a share then is, and its standard error."""
+    """Of ranges, each against nobody in it: how likely so large a share then is, its standard error, and its law."""
 
     p_value: Array
     std_error: Array
+    law: Law | None
+
+    def line(self, rule: Rule, first: int) -> float:
+        """The share of all installs from which on each of the first so many ranges is detected."""
+        if self.law is None:
+            return np.inf
+        # Their laws differ by who is around them alone: the one with most noise needs the largest share.
+        noisiest = np.array([np.argmax(self.std_error[:first])])
+        return float(self.law.of_rows(noisiest).line(rule.deviations)[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +120,8 @@ class Distribution:
         band = self._band(np.array([low for low, _ in ranges]), queries, of, law, variance)
         if law is None or variance is None:
             unknown = np.full(len(ranges), np.nan)
-            return band, Tests(unknown, unknown + np.inf)
-        return band, Tests(law.p_values(queries @ self.leaves), np.sqrt(variance.floor))
+            return band, Tests(unknown, unknown + np.inf, None)
+        return band, Tests(law.p_values(queries @ self.leaves), np.sqrt(variance.floor), law)
 
     def sums(self, leaves: Array, ranges: Sequence[tuple[float, float]]) -> Array:
         """What these leaves hold in each of the ranges."""

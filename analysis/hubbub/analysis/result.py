@@ -11,6 +11,7 @@ import numpy as np
 
 from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.distribution import Distribution
+from hubbub.analysis.estimation.detection import passes
 from hubbub.analysis.estimation.intervals import RatioVariance, Variance
 from hubbub.analysis.optional import need
 from hubbub.analysis.options import Correction, Estimand, Whom
@@ -126,8 +127,7 @@ class Decoding:
     @property
     def detected(self) -> Mask:
         """Rows whose value is surely there; never true for rows that have no test."""
-        with np.errstate(invalid="ignore"):
-            return np.asarray(self.p_adjusted <= 1 - self.confidence)
+        return passes(self.p_adjusted, 1 - self.confidence)
 
     @property
     def counts(self) -> Array:

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 from scipy.stats import binom, hypergeom
 
 from hubbub.analysis.estimation.cells import Cohort, TwoStageNoise, pool
@@ -98,6 +98,23 @@ def test_p_values_of_pooled_epochs_are_tails_of_the_law(channel: str) -> None:
     tail = np.cumsum(chance[::-1])[::-1]
     seen = (tail > 1e-4) & (tail < 0.2) & (chance > 1e-6)
     assert (found.p_value[seen] < 2.2 * tail[seen]).all()
+
+
+@pytest.mark.parametrize("installs", [50, 1_000, 100_000])
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_a_line_is_the_estimate_that_has_the_p_value(channel: str, installs: int) -> None:
+    """A p-value's search ends within .01 of the tilt, in deviations d, which moves log(u / r) / r by .01 / d^2; that of
+    the line within 1e-4 of d. An estimate below what one install adds is no count."""
+    noise = CHANNELS[channel]
+    for epochs in (1, 4):
+        cohort = Cohort(
+            noise=noise, reports=float(epochs * installs), ones=np.zeros(1), sampling=1 / installs, single_epoch=False
+        )
+        law = shares([cohort], [[0]], 1, 0.0).law(np.array([0]))
+        for deviations in (1.6, 2.8, 4.3):
+            line = law.line(deviations)
+            if line[0] > law.step[0]:
+                assert -ndtri(law.p_values(line)) == pytest.approx(deviations, abs=0.01 / deviations**2 + 1e-4)
 
 
 def test_asking_half_of_all_is_close_to_the_hypergeometric_law() -> None:

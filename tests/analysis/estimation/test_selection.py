@@ -1,4 +1,4 @@
-"""Corrections for many tests, and intervals of what passed one, against their definitions."""
+"""Intervals of what passed a test, against their definitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hubbub.analysis.estimation.selection import adjust, detected, interval_given_selection
+from hubbub.analysis.estimation.selection import interval_given_selection
 from tests.chance import assert_binomial, power
 
 
@@ -22,14 +22,6 @@ def test_selected_values_keep_their_coverage_though_plain_intervals_lose_it():
     assert_binomial(hits, len(chosen), 0.95)
     assert plain < 0.935 * len(chosen)
     assert power(len(chosen), 0.95, 0.935) > 0.999
-
-
-def test_bonferroni_and_benjamini_hochberg_are_as_defined():
-    p = np.array([0.001, np.nan, 0.04, 0.02, 0.5])
-    assert adjust(p, "bonferroni")[[0, 2, 3, 4]] == pytest.approx([0.004, 0.16, 0.08, 1.0])
-    known = p[[0, 2, 3, 4]]
-    assert adjust(p, "benjamini-hochberg")[[0, 2, 3, 4]] == pytest.approx(stats.false_discovery_control(known))
-    assert np.isnan(adjust(p, "bonferroni")[1])
 
 
 def test_an_interval_after_selection_stays_among_possible_shares():
@@ -49,17 +41,6 @@ def test_ends_that_are_not_cut_solve_the_equation_of_the_cut_law():
     low, high = interval_given_selection(np.array([z * error]), np.array([error]), np.array([cut * error]), 0.9)
     tails = [stats.norm.sf(z - mean) / stats.norm.sf(cut - mean) for mean in (low[0] / error, high[0] / error)]
     assert tails == pytest.approx([0.05, 0.95], rel=1e-6)
-
-
-def test_rows_are_detected_where_the_corrected_test_passes_and_the_level_is_that_of_the_last():
-    p = np.array([0.001, np.nan, 0.012, 0.02, 0.5])
-    chosen, level = detected(p, 0.05, "bonferroni")
-    assert chosen.tolist() == [0, 2]
-    assert level == pytest.approx(0.05 / 4)
-    chosen, level = detected(p, 0.05, "benjamini-hochberg")
-    assert chosen.tolist() == [0, 2, 3]
-    assert level == pytest.approx(0.05 * 3 / 4)
-    assert detected(np.array([0.9, 0.8]), 0.05, "benjamini-hochberg")[1] == pytest.approx(0.05 / 2)
 
 
 def test_what_has_no_error_is_its_own_interval() -> None:

@@ -22,7 +22,8 @@ def test_absent_and_other_together_alarm_falsely_no_more_often_than_one_test(cor
     uniform = np.random.default_rng(1).uniform(size=(trials, 2))
     roles = [ANSWER, ABSENT, OTHER, NUMBER]
     alarms = sum(
-        bool((adjusted(np.array([0.9, *pair, np.nan]), roles, correction)[1:3] <= ALPHA).any()) for pair in uniform
+        bool((adjusted(np.array([0.9, *pair, np.nan]), roles, ALPHA, correction)[1:3] <= ALPHA).any())
+        for pair in uniform
     )
     assert_binomial(alarms, trials, 1 - (1 - ALPHA / 2) ** 2)
     assert power(trials, 1 - (1 - ALPHA / 2) ** 2, 1 - (1 - ALPHA) ** 2) > 0.999, "uncorrected tests must be noticed"
@@ -30,8 +31,10 @@ def test_absent_and_other_together_alarm_falsely_no_more_often_than_one_test(cor
 
 def test_the_answers_are_corrected_among_themselves_and_no_p_exceeds_one():
     p = np.array([0.01, 0.04, 0.9, 0.6])
-    assert adjusted(p, [ANSWER, ANSWER, ABSENT, OTHER], "bonferroni") == pytest.approx([0.02, 0.08, 1.0, 1.0])
-    assert adjusted(p, [ANSWER, ANSWER, ABSENT, OTHER], "benjamini-hochberg") == pytest.approx([0.02, 0.04, 1.0, 1.0])
+    assert adjusted(p, [ANSWER, ANSWER, ABSENT, OTHER], ALPHA, "bonferroni") == pytest.approx([0.02, 0.08, 1.0, 1.0])
+    assert adjusted(p, [ANSWER, ANSWER, ABSENT, OTHER], ALPHA, "benjamini-hochberg") == pytest.approx(
+        [0.02, 0.04, 1.0, 1.0]
+    )
 
 
 def test_a_decoding_corrects_absent_and_other_for_being_two():

@@ -24,6 +24,7 @@ from hubbub.analysis.estimation.intervals import Variance, critical, score_inter
 
 _FARTHEST = 40.0  # exponential tilts, times the step: beyond, a law is at the end of what it can reach
 _SURE = 40.0  # deviations that stand for certainty
+_MANY_STEPS = 1e4  # that a count strays by: its law is normal to four digits, and rounding would show more
 _TURNS = 300
 _NUMBERED = {"row": "step", "crowd": "row", "bit": "crowd"}  # which arrays these number the places of
 
@@ -87,6 +88,31 @@ class Law(Moves):
         """P(so large an estimate or a larger one | nobody is inside)."""
         found, _ = self._search(estimate - self.step / 2, np.zeros(len(self.step)), None)
         return np.asarray(ndtr(-found))
+
+    @np.errstate(divide="ignore", invalid="ignore")
+    def line(self, deviations: float) -> Array:
+        """The estimates whose p-value is the probability that a standard normal number exceeds this one, which is
+        positive; beyond all that can be reached where none has so small a p-value.
+
+        At a tilt the estimate that is expected is known, and so is its p-value: the tilt is found by Newton's steps,
+        and by halving where they lead astray. They begin near that of a Poisson count with the same variance, which
+        must be z sqrt(variance) + z^2 / 6 above its mean (Cornish, Fisher 1938).
+        """
+        curves, nobody, far = Curves(self), np.zeros(len(self.step)), _FARTHEST / self.step
+        error = np.sqrt(curves(nobody, nobody)[0][2])
+        is_normal, beyond = error > _MANY_STEPS * self.step, deviations * self.step / error
+        tilt = np.minimum(np.log1p(beyond + beyond**2 / 6) / self.step, far / 2)
+        low, high = nobody, far
+        for _ in range(_TURNS):
+            curve, _ = curves(tilt, nobody)
+            reached, r = self._deviations(curve, curve[1], tilt, tilt, far)
+            low, high = np.where(reached < deviations, tilt, low), np.where(reached < deviations, high, tilt)
+            found = (high - low) * curve[2] < 1e-4 * self.step  # to a small part of what one install can change
+            if (found | (np.abs(reached - deviations) < 1e-4) | is_normal).all():
+                break
+            newton = tilt + (deviations - reached) * r / (tilt * curve[2])
+            tilt = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
+        return np.where(is_normal, deviations * error, curve[1] - self.offset + self.step / 2)
 
     def solve(self, estimate: Array, deviations: Array, start: Array) -> Array:
         """The share at which an estimate has so many deviations: minus infinity where every share in [0, 1] has fewer,

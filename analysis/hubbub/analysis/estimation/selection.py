@@ -1,13 +1,11 @@
-"""What is detected among many values, and what can be said of a value because it was: tests, corrections, intervals."""
+"""The normal test of a value, and what can be said of it because it was detected (see `detection`)."""
 
 from __future__ import annotations
 
 import numpy as np
-import scipy  # its larger parts are loaded where they are asked for: half of a command's start
 from scipy.special import log_ndtr, ndtr
 
-from hubbub.analysis.arrays import Array, Index
-from hubbub.analysis.options import Correction
+from hubbub.analysis.arrays import Array
 
 
 def normal_p_value(estimate: Array, std_error: Array) -> Array:
@@ -15,30 +13,6 @@ def normal_p_value(estimate: Array, std_error: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(std_error > 0, estimate / std_error, np.where(estimate > 0, np.inf, -np.inf))
     return np.where(np.isnan(estimate), np.nan, np.asarray(ndtr(-z)))
-
-
-def adjust(p_values: Array, correction: Correction, others: int = 0) -> Array:
-    """p-values of many tests as if there were one. `bonferroni` bounds the chance that any detection is false,
-    `benjamini-hochberg` the share of detections that are (Benjamini, Hochberg 1995). Rows without a test are NaN.
-    `others` were tested besides and have no row: only `bonferroni` needs no more of them than their number."""
-    tested = ~np.isnan(p_values)
-    adjusted = np.full_like(p_values, np.nan)
-    if correction == "bonferroni":
-        adjusted[tested] = np.minimum(1, p_values[tested] * (np.count_nonzero(tested) + others))
-    else:
-        adjusted[tested] = scipy.stats.false_discovery_control(p_values[tested])
-    return adjusted
-
-
-def detected(p_values: Array, alpha: float, correction: Correction, others: int = 0) -> tuple[Index, float]:
-    """The rows that pass a test corrected for their number, and the p-value at which passing began. `others` were
-    tested besides, as in `adjust`."""
-    tests = max(1, int(np.count_nonzero(~np.isnan(p_values))) + others)
-    with np.errstate(invalid="ignore"):
-        chosen = np.flatnonzero(adjust(p_values, correction, others) <= alpha)
-    if correction == "bonferroni":
-        return chosen, alpha / tests
-    return chosen, alpha * max(1, len(chosen)) / tests
 
 
 def interval_given_selection(

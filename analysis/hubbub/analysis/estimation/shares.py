@@ -17,6 +17,7 @@ from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.cells import Cohort, Pairs
 from hubbub.analysis.estimation.crowds import Entries, largest_step, law_of
 from hubbub.analysis.estimation.curves import sums
+from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.intervals import Variance
 from hubbub.analysis.estimation.law import Law, interval
 
@@ -26,7 +27,7 @@ class Shares:
     """Estimated shares of all installs, one for each answer. `samples` are the crowds behind the cells.
 
     Cell i asked about `answer[i]`, in `cohort[i]`, and enters that answer's estimate with `coefficient[i]`. `law` gives
-    the law of some answers' estimates.
+    the law of some answers' estimates, `line` the estimate from which on all of some answers are detected.
     """
 
     estimate: Array
@@ -37,6 +38,7 @@ class Shares:
     cohort: Index
     samples: Samples
     law: Callable[[Index], Law]
+    line: Callable[[Rule, Index], float]
 
     @property
     def std_error(self) -> Array:
@@ -142,15 +144,17 @@ def shares(
         sampling=np.maximum(samples.variance(num_answers) - finite, 0),
         step=0 * steps if any(cohort.count_variance for cohort in cohorts) else steps,  # noise on counts blurs them
     )
+    p_value, line = _tests(cohorts, rows, estimate, variance, law)
     return Shares(
         estimate=estimate,
         variance=variance,
-        p_value=_p_values(cohorts, rows, num_answers, estimate, law),
+        p_value=p_value,
         coefficient=coefficient,
         answer=answer,
         cohort=where,
         samples=samples,
         law=law,
+        line=line,
     )
 
 
@@ -222,22 +226,37 @@ def _subset_noise_covariance(
     return np.asarray(coefficient * shared * cohort.sampling)
 
 
-def _p_values(
-    cohorts: Sequence[Cohort], rows: Sequence[Index], num_answers: int, estimate: Array, law: Callable[[Index], Law]
-) -> Array:
+def _tests(
+    cohorts: Sequence[Cohort], rows: Sequence[Index], estimate: Array, variance: Variance, law: Callable[[Index], Law]
+) -> tuple[Array, Callable[[Rule, Index], float]]:
     """P(so many ones or more | nobody holds the answer): binomial, exactly, for one epoch through one channel; of
-    several the law that they have together."""
+    several the law that they have together. And where a rule has it pass, of all of some answers."""
     observed = [(cohort, row) for cohort, row in zip(cohorts, rows, strict=True) if cohort.reports]
     if not observed:
-        return np.full(num_answers, np.nan)
+        return np.full(len(estimate), np.nan), lambda rule, answers: np.inf
     if len({cohort.noise for cohort, _ in observed}) > 1 or not all(cohort.single_epoch for cohort, _ in observed):
-        p_value, known = np.full(num_answers, np.nan), np.flatnonzero(~np.isnan(estimate))
-        p_value[known] = law(known).p_values(estimate[known])
-        return p_value
+        p_value, known = np.full(len(estimate), np.nan), np.flatnonzero(~np.isnan(estimate))
+        of_known = law(known)
+        p_value[known] = of_known.p_values(estimate[known])
+        return p_value, lambda rule, answers: _line(rule, answers, known, variance, of_known)
     answer = np.concatenate([row for _, row in observed])
-    ones = sums(answer, np.concatenate([cohort.ones for cohort, _ in observed]), num_answers)
-    reports = sums(answer, np.repeat([c.reports for c, _ in observed], [len(row) for _, row in observed]), num_answers)
-    return np.asarray(np.where(reports > 0, _so_many_or_more(ones, reports, observed[0][0].noise.p_star), np.nan))
+    ones = sums(answer, np.concatenate([cohort.ones for cohort, _ in observed]), len(estimate))
+    asked = np.repeat([c.reports for c, _ in observed], [len(row) for _, row in observed])
+    reports, noise = sums(answer, asked, len(estimate)), observed[0][0].noise
+    p_value = np.where(reports > 0, _so_many_or_more(ones, reports, noise.p_star), np.nan)
+    # The fewer were asked, the larger a share must be.
+    return p_value, lambda rule, answers: rule.line(float(reports[answers].min()), noise.p_star, noise.gain)
+
+
+def _line(rule: Rule, answers: Index, known: Index, variance: Variance, law: Law) -> float:
+    """The largest of some answers, of a law that has the `known` ones as rows."""
+    if not np.isin(answers, known).all():
+        return np.inf
+    # With the same noise they have the same law while nobody holds them.
+    noise = np.stack([variance.floor, np.broadcast_to(variance.step, variance.floor.shape)])[:, answers]
+    _, unlike = np.unique(noise, axis=1, return_index=True)
+    rows = np.searchsorted(known, np.sort(answers[unlike]))
+    return float(law.of_rows(rows).line(rule.deviations).max())
 
 
 def _so_many_or_more(ones: Array, trials: Array, p: float) -> Array:

@@ -16,10 +16,10 @@ import numpy as np
 
 from hubbub.analysis.arrays import Array, Index
 from hubbub.analysis.estimation.design import Design
+from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.fit import Fit
 from hubbub.analysis.estimation.hashing import Words
 from hubbub.analysis.estimation.repeats import Lists, Spreading
-from hubbub.analysis.estimation.selection import detected
 from hubbub.analysis.estimation.shards import (
     MOST_OTHERS,
     Best,
@@ -174,7 +174,7 @@ class _Judging:
             self._taken, high.values, high.errors, np.ones(len(high), dtype=bool), np.zeros(self._hashing.num_cells)
         )
         others = verdict.known + len(self._chosen) - len(high)
-        passed, _ = detected(law.p_value, self._alpha, "bonferroni", others)
+        passed = np.flatnonzero(Rule.of(law.p_value, self._alpha, others=others).detected(law.p_value))
         missed = np.setdiff1d(np.arange(len(high)), passed)
         large = Survivors.joined([verdict.large, high.only(missed)])
         large = large.only(np.argsort(large.numbers)).best(MOST_OTHERS)

@@ -10,13 +10,12 @@ import numpy as np
 from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import Cohort, finite_population
-from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.intervals import RatioVariance, Variance, score_ratios
 from hubbub.analysis.estimation.law import Law, interval
 from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.estimation.shares import Shares, covariance_with_others, law_of_sum, possible, shares
 from hubbub.analysis.kinds.kind import Pools
-from hubbub.analysis.kinds.rows import Columns, assemble, cohorts_of, places_of
+from hubbub.analysis.kinds.rows import Columns, assemble, cohorts_of, places_of, rule_of_answers
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ABSENT, ANSWER, Decoding, Diagnostics, Role
 
@@ -60,20 +59,21 @@ def decode_answers(pools: Pools, questions: Questions, options: Options) -> Deco
     )
     if questions.rest_is_absent:
         rows = _with_absent(rows, found, pools, finite, options)
-    tests = max(1, sum(role == ANSWER for role in questions.roles) - len(questions.unnamed))
-    floor = float(np.max(np.sqrt(found.variance.floor))) * Rule(tests, options.alpha).deviations
     answered_only = options.exclude_absent and ABSENT in rows.roles
+    whole = _answered(rows, found) if answered_only else 1.0
     if answered_only:
         rows = _among_answered(rows, found, cohorts, finite, options)
     notes = [*questions.notes, *_notes(found), *_found_unnamed(questions, found, options)]
     if questions.unnamed:
         rows = rows.only([i for i, value in enumerate(rows.values) if value is not UNNAMED])
+    named = [i for i, role in enumerate(questions.roles) if role == ANSWER and i not in questions.unnamed]
+    line = found.line(rule_of_answers(rows.p_value, rows.roles, options), np.array(named))
     return assemble(
         pools,
         options,
         rows,
         diagnostics=_diagnostics(cohorts, found, questions, options),
-        noise_floor=floor,
+        noise_floor=line / whole if whole > 0 else np.nan,
         notes=notes,
         answered_only=answered_only,
     )
@@ -144,11 +144,10 @@ def _among_answered(
     is_absent = np.array([role == ABSENT for role in rows.roles])
     kept = np.flatnonzero(~is_absent)
     best = rows.best_guess[kept] / max(float(rows.best_guess[kept].sum()), 1e-300)
-    if len(found.estimate) == len(rows.values):  # `absent` is a category that was asked: the bottom is 1 - absent
-        answered = 1 - float(found.estimate[is_absent][0])
+    answered = _answered(rows, found)
+    if _is_asked(rows, found):
         variance, of_answered = _variance_beside_absent(found, cohorts, is_absent, kept, finite)
     else:
-        answered = float(found.estimate.sum())
         variance, of_answered = _variance_beside_others(found, cohorts, finite)
     among = score_ratios(found.estimate[kept], answered, variance, of_answered, options.confidence)
     few = found.variance.rests_on_few(found.estimate)[kept]
@@ -164,6 +163,18 @@ def _among_answered(
         best_guess=best,
         variance=RatioVariance.of_ratios(variance, answered, found.variance.of(kept).step),
     )
+
+
+def _is_asked(rows: Columns, found: Shares) -> bool:
+    """Whether `absent` is a category that was asked, and not who is in no other."""
+    return len(found.estimate) == len(rows.values)
+
+
+def _answered(rows: Columns, found: Shares) -> float:
+    """The estimated share of installs that did."""
+    if _is_asked(rows, found):
+        return 1 - float(found.estimate[rows.roles.index(ABSENT)])
+    return float(found.estimate.sum())
 
 
 def _variance_beside_absent(

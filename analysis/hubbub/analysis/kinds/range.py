@@ -8,11 +8,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-import scipy  # its larger parts are loaded where they are asked for: half of a command's start
-from scipy.special import ndtri
 
-from hubbub.analysis.arrays import Array
-from hubbub.analysis.distribution import Distribution
+from hubbub.analysis.distribution import Distribution, Tests
 from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import Cohort, PooledTally, TwoStageNoise, finite_population
 from hubbub.analysis.estimation.detection import Rule
@@ -22,7 +19,7 @@ from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.estimation.tree import Levels
 from hubbub.analysis.kinds.factor import Categories, Factor, some_or_none
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
-from hubbub.analysis.kinds.rows import Columns, assemble, require_same_shape
+from hubbub.analysis.kinds.rows import Columns, assemble, require_same_shape, rule_of_answers
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, Decoding, Diagnostics
 from hubbub.protocol.channel import Noise
@@ -30,7 +27,6 @@ from hubbub.protocol.kinds import Range
 
 _MOST_ROWS = 64
 _MOST_CATEGORIES = 16  # of a side of a crosstab: finer levels have other installs, whose cells are rarely detected
-_MANY_STEPS = 1e4  # that a count strays by: its law is normal to four digits, and rounding would show more
 
 
 def decode_range(pools: Pools, candidates: Sequence[str], options: Options) -> Decoding:
@@ -40,18 +36,18 @@ def decode_range(pools: Pools, candidates: Sequence[str], options: Options) -> D
     levels = Levels.of(shape.branching, [pool.cohorts for pool in pools])
     finite = finite_population(pools, options.estimand)
     distribution = Distribution.of(levels, float(shape.low), float(shape.high), finite, options.confidence)
-    rows, if_empty = _rows(distribution, shape.unit, options)
+    rows, tests = _rows(distribution, shape.unit, options)
     if all(pool.metric.accumulate == "sum" for pool in pools):  # nothing added is 0, which is in the range
         rows = rows.only([i for i, role in enumerate(rows.roles) if role != ABSENT])
-    tests = max(1, sum(role == ANSWER for role in rows.roles))
-    # All cells of a level have the same noise but for the shares around them.
-    floor = np.nan if options.ranges else float(if_empty[0]) * Rule(tests, options.alpha).deviations
+    line, whole = np.nan, distribution.total if options.exclude_absent else 1.0
+    if not options.ranges:  # cells of a level hardly differ, others may have little in common
+        line = tests.line(rule_of_answers(rows.p_value, rows.roles, options), rows.roles.count(ANSWER))
     return assemble(
         pools,
         options,
         rows,
         diagnostics=_diagnostics(pools, distribution, options),
-        noise_floor=floor,
+        noise_floor=line / whole if whole > 0 else np.nan,
         notes=_notes(levels),
         distribution=distribution,
         answered_only=options.exclude_absent,
@@ -76,9 +72,9 @@ def _diagnostics(pools: Pools, distribution: Distribution, options: Options) -> 
     )
 
 
-def _rows(distribution: Distribution, unit: str, options: Options) -> tuple[Columns, Array]:
-    """The ranges asked for, or the finest level of at most 64 cells; `absent`; quantiles of those who answered. And the
-    standard error of each range if it were empty."""
+def _rows(distribution: Distribution, unit: str, options: Options) -> tuple[Columns, Tests]:
+    """The ranges asked for, or the finest level of at most 64 cells; `absent`; quantiles of those who answered. And how
+    the ranges were tested."""
     cells = list(options.ranges) or _cells(distribution)
     names = [f"[{low:g}, {high:g}){f' {unit}' if unit else ''}" for low, high in cells]
     guess, answered = distribution.sums(distribution.best_guess, cells), float(distribution.best_guess.sum())
@@ -108,7 +104,7 @@ def _rows(distribution: Distribution, unit: str, options: Options) -> tuple[Colu
             p_value=np.append(tests.p_value[:-1], normal_p_value(absent, shown.std_error[-1:])),
             best_guess=np.append(guess, max(0.0, 1 - answered)),
         )
-    return _with_quantiles(cell_rows, distribution, options.quantiles), tests.std_error
+    return _with_quantiles(cell_rows, distribution, options.quantiles), tests
 
 
 def _with_quantiles(rows: Columns, distribution: Distribution, wanted: Sequence[float]) -> Columns:
@@ -128,9 +124,14 @@ def _with_quantiles(rows: Columns, distribution: Distribution, wanted: Sequence[
 
 
 def _cells(distribution: Distribution) -> list[tuple[float, float]]:
-    width = distribution.levels.branching ** _shown_level(distribution.levels.branching, distribution.num_leaves)
-    edges = distribution.edges()[:: distribution.num_leaves // width]
+    cells = _num_cells(distribution.levels.branching, distribution.num_leaves)
+    edges = distribution.edges()[:: distribution.num_leaves // cells]
     return [(float(a), float(b)) for a, b in pairwise(edges)]
+
+
+def _num_cells(branching: int, num_leaves: int) -> int:
+    """How many are shown, and tested."""
+    return int(branching ** _shown_level(branching, num_leaves))
 
 
 def _shown_level(branching: int, num_leaves: int, most: int = _MOST_ROWS) -> int:
@@ -205,18 +206,7 @@ def _planned_law(shape: Range, noise: Noise, reports: float, level: int) -> Law:
 def _line(shape: Range, noise: Noise, reports: float, rule: Rule) -> float:
     """The estimate with this p-value, by the law that `decode` has for it: not normal where counts are few."""
     law = _planned_law(shape, noise, reports, _shown_level(shape.branching, shape.num_leaves))
-    error = float(np.sqrt(law.variance().floor[0]))
-    if error > _MANY_STEPS * law.step[0]:
-        return rule.deviations * error
-
-    def missing(deviations: float) -> float:
-        p_value = max(float(law.p_values(np.array([deviations * error]))[0]), 1e-300)
-        return rule.deviations + float(ndtri(p_value))
-
-    most = 2 * rule.deviations
-    while missing(most) > 0:  # it ends: what no count can reach has no probability
-        most *= 2
-    return error * float(scipy.optimize.brentq(missing, 0.0, most, xtol=1e-4))
+    return float(law.line(rule.deviations)[0])
 
 
 def _planned(given: Mapping[str, int], strings: int) -> Range:
@@ -228,7 +218,7 @@ RANGE: Kind[Range] = Kind(
     unit_variance=_unit_variance,
     planned=_planned,
     toml=lambda shape: f"low = 0\nhigh = 1\nnum_leaves = {shape.num_leaves}\nbranching = {shape.branching}",
-    tested=lambda shape, candidates: shape.branching ** _shown_level(shape.branching, shape.num_leaves),
+    tested=lambda shape, candidates: _num_cells(shape.branching, shape.num_leaves),
     row_variance=_row_variance,
     line=_line,
     factor=_factor,

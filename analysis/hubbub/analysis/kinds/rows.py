@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from hubbub.analysis.arrays import Array
+from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation.cells import Cohort, PooledTally
+from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.intervals import RatioVariance, Variance, critical
-from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.options import Correction, Options
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Diagnostics, Role
@@ -92,7 +92,7 @@ def assemble(
         low=rows.low,
         high=rows.high,
         p_value=rows.p_value,
-        p_adjusted=adjusted(rows.p_value, rows.roles, options.correction, tested_besides),
+        p_adjusted=adjusted(rows.p_value, rows.roles, options.alpha, options.correction, tested_besides),
         best_guess=rows.best_guess,
         low_selected=unknown if rows.low_selected is None else rows.low_selected,
         high_selected=unknown if rows.high_selected is None else rows.high_selected,
@@ -153,15 +153,25 @@ def counted(rows: Columns, row: int, pools: Pools, options: Options) -> Columns:
     return replace(rows, **changed)
 
 
-def adjusted(p_value: Array, roles: Sequence[Role], correction: Correction, besides: int = 0) -> Array:
+def adjusted(p_value: Array, roles: Sequence[Role], alpha: float, correction: Correction, besides: int = 0) -> Array:
     """Answers are many and corrected for it, so are numbers; `absent` and `other` are two questions of their own."""
-    found = np.minimum(2 * p_value, 1)
+    found = Rule(2, alpha).adjusted(p_value)
     for of in (ANSWER, NUMBER):
-        chosen = np.fromiter((role == of for role in roles), dtype=bool, count=len(roles))  # of a million, too
+        chosen = _is(of, roles)
         if chosen.any():
-            its = adjust(np.where(chosen, p_value, np.nan), correction, besides if of == ANSWER else 0)
-            np.copyto(found, its, where=chosen)
+            its = p_value[chosen]
+            rule = Rule.of(its, alpha, correction, besides if of == ANSWER else 0)
+            found[chosen] = rule.adjusted(its)
     return found
+
+
+def rule_of_answers(p_value: Array, roles: Sequence[Role], options: Options) -> Rule:
+    """By which answers are detected."""
+    return Rule.of(p_value[_is(ANSWER, roles)], options.alpha, options.correction)
+
+
+def _is(role: Role, roles: Sequence[Role]) -> Mask:
+    return np.fromiter((each == role for each in roles), dtype=bool, count=len(roles))  # of a million, too
 
 
 def cohorts_of(pools: Pools) -> list[Cohort]:

@@ -14,9 +14,10 @@ from hubbub.analysis.arrays import Array, Index
 from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import PooledTally, finite_population, shared_sampling
 from hubbub.analysis.estimation.design import Design
+from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.guesses import guesses_beside, joint_shares
 from hubbub.analysis.estimation.intervals import Variance, normal_interval, ratios, score_interval
-from hubbub.analysis.estimation.selection import detected, interval_given_selection, normal_p_value
+from hubbub.analysis.estimation.selection import interval_given_selection, normal_p_value
 from hubbub.analysis.estimation.string_screen import StringEstimates, screen
 from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.kinds.rows import Columns, assemble
@@ -54,10 +55,11 @@ def table_of(
     rows, thresholds, growth, crowd_guess = _rows(listed, first, found, answered, design, sampled, options)
     floor = float(np.median(thresholds[first], overwrite_input=True)) if len(first) else np.nan
     if found.crowd is not None:  # rows are the exceptions: what an average candidate would have needed
-        _, level = detected(rows.p_value[first], options.alpha, options.correction, found.crowd.known)
-        floor = found.threshold(level) * found.crowd.typical_error
+        rule = Rule.of(rows.p_value[first], options.alpha, options.correction, found.crowd.known)
+        floor = found.threshold(rule.level) * found.crowd.typical_error
     if options.exclude_absent:
         rows = _among_answered(rows, answered, thresholds, sampled, growth, options, crowd_guess)
+        floor = floor / answered.share if answered.share > 0 else np.nan
     return assemble(
         pools,
         options,
@@ -219,8 +221,8 @@ def _rows(
     low, high = normal_interval(estimate, std_error, options.confidence, found.degrees, growth)
     # In a single cohort a string outside the list may set just the bits of a candidate: nothing tells the two apart.
     p_value = spread_out(found.p_value, np.nan) if _cohorts_seen(design) > 1 else np.full(count, np.nan)
-    chosen, level = detected(p_value, options.alpha, options.correction, crowd.known if crowd else 0)
-    threshold = found.threshold(level)
+    rule = Rule.of(p_value, options.alpha, options.correction, crowd.known if crowd else 0)
+    chosen, threshold = np.flatnonzero(rule.detected(p_value)), found.threshold(rule.level)
     low_selected, high_selected = np.full(count, np.nan), np.full(count, np.nan)
     low_selected[chosen], high_selected[chosen] = interval_given_selection(
         estimate[chosen], std_error[chosen], threshold * fit_error[chosen], options.confidence

@@ -122,7 +122,7 @@ class Plan:
         if kind.asked is None:
             return self.rule.deviations * self.std_error(self.goal.none)
         reports, p_star = self.reports * kind.asked(self.shape), float(self.noise.p_star)
-        return (self.rule.ones(reports, p_star) / reports - p_star) / (float(self.noise.q_star) - p_star)
+        return self.rule.line(reports, p_star, float(self.noise.q_star) - p_star)
 
     @property
     def goal(self) -> Goal:

@@ -9,7 +9,7 @@ from math import floor, log10
 import numpy as np
 
 from hubbub.analysis.comparison import Comparison
-from hubbub.analysis.estimation.selection import adjust
+from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.render.terminal import PLAIN, Style
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Role, epoch_span
 from hubbub.protocol.invalid import plural
@@ -159,8 +159,7 @@ def _correction(decoding: Decoding) -> str:
         return f"{level} of detections, Benjamini-Hochberg"
     if decoding.tested_besides:  # the p-values of those that have no row are not known any more
         return f"{level}, Bonferroni"
-    with np.errstate(invalid="ignore"):
-        by_share = int(np.count_nonzero(adjust(p_values, "benjamini-hochberg") <= 1 - decoding.confidence))
+    by_share = Rule.of(p_values, 1 - decoding.confidence, "benjamini-hochberg").found
     more = by_share - int(np.count_nonzero(decoding.detected[is_answer]))
     return f"{level}, Bonferroni; Benjamini-Hochberg would detect {f'{more:,}' if more else 'no'} more"
 
