@@ -10,7 +10,7 @@ import numpy as np
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation.cells import Cohort, PooledTally
-from hubbub.analysis.estimation.intervals import RatioVariance, Variance, critical
+from hubbub.analysis.estimation.intervals import RatioVariance, RowVariances, Variance, critical
 from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.options import Correction, Options
@@ -35,7 +35,7 @@ class Columns:
     best_guess: Array
     low_selected: Array | None = None
     high_selected: Array | None = None
-    variance: Variance | RatioVariance | None = None
+    variance: Variance | RatioVariance | RowVariances | None = None
 
     def only(self, rows: Sequence[int]) -> Columns:
         """These rows."""
