@@ -164,8 +164,7 @@ def side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> Decoding:
     together, and not to be used.
     """
     pools, questions, options = _together(regime, worlds)
-    found = decode_answers(pools, questions, options)
-    return replace(found, variance=None) if regime.kind == "mean" else found  # as in decode: means are compared without
+    return decode_answers(pools, questions, options)
 
 
 def answered_side_by_side(regime: Regime, worlds: Sequence[list[Tally]]) -> Decoding:
@@ -424,10 +423,12 @@ def _one_by_one(regime: Regime, exclude_absent: bool) -> bool:
     return regime.kind == "string" or (exclude_absent and regime.kind == "range")
 
 
-def changes(regime: Regime, pairs: int) -> int:
-    """Two crowds that hold the same: how often a row, each in its turn, is said to have changed, tested by itself."""
-    rng = np.random.default_rng([*regime.seed, 1])
-    sides = [[tallies_of(regime, crowd(regime, rng), rng) for _ in range(pairs)] for _ in range(2)]
+def changes(regime: Regime, pairs: int, times: int = 1) -> int:
+    """Two crowds that hold the same, the one before so many `times` as large: how often a row, each in its turn, is
+    said to have changed, tested by itself."""
+    rng = np.random.default_rng([*regime.seed, times])
+    sizes = replace(regime, installs=times * regime.installs), regime
+    sides = [[tallies_of(size, crowd(size, rng), rng) for _ in range(pairs)] for size in sizes]
     if regime.kind in ONE_BY_ONE:
         both = zip(*([decoded(regime, tallies) for tallies in side] for side in sides), strict=True)
         return sum(bool(compare(*pair).p_value[i % SHAPES[regime.kind][1]] <= 0.05) for i, pair in enumerate(both))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
 
@@ -15,9 +15,10 @@ from scipy.stats import binom
 
 from hubbub.analysis import Decoding, Options, compare, decode
 from hubbub.analysis.estimation.cells import TwoStageNoise
+from hubbub.analysis.estimation.intervals import RowVariances
 from hubbub.analysis.render.export import to_csv
 from hubbub.analysis.render.text import remarks
-from hubbub.protocol.kinds import Choice
+from hubbub.protocol.kinds import Choice, Mean
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.tally import Counts, Tally
 from tests.analysis.worlds import define, tally_of, zipf
@@ -172,3 +173,53 @@ def test_of_pooled_epochs_it_is_as_rare_and_hardly_rarer(epsilons, before, after
     found = exact_false_alarms(epsilons, before, after, share, LEVELS)
     for level, chance in zip(LEVELS, found, strict=True):
         assert level / 10 <= chance <= level
+
+
+def in_rows(found: list[Decoding], which: np.ndarray) -> Decoding:
+    """The means of these decodings, in rows of one."""
+    columns = {
+        name: np.array([getattr(one, name)[0] for one in found])[which]
+        for name in ("estimate", "std_error", "low", "high")
+    }
+    of = [one.variance for one in found if isinstance(one.variance, RowVariances)]
+    if of:
+        start, span = (np.array([getattr(one, name)[0] for one in of]) for name in ("start", "span"))
+        columns["variance"] = RowVariances(tuple(one.places[0] for one in of), start, span).of(which)
+    values = tuple(map(str, range(len(which))))
+    return replace(found[0], values=values, roles=found[0].roles[:1] * len(which), **columns)
+
+
+def exact_false_alarms_of_means(
+    epsilon: str, before: Side, after: Side, mean: float, levels: list[float]
+) -> list[float]:
+    """The same of a mean of two points, which is so far up its range: over every pair of counts that has a chance of
+    1e-7 or more on each side. What is left out is taken as false alarms."""
+    metric = define(Mean(low=Fraction(-10), high=Fraction(30), absent=Fraction(0)), epsilon, epsilon)
+    found, chances = [], []
+    for side in (before, after):
+        law = side.law(TwoStageNoise.of(metric.noise), mean)
+        counts = np.flatnonzero(law > 1e-7)
+        found.append([side.decoded(metric, np.array([count])) for count in counts])
+        chances.append(law[counts])
+    pairs = [each.ravel() for each in np.indices([len(chance) for chance in chances])]
+    chance = chances[0][pairs[0]] * chances[1][pairs[1]]
+    p_value = compare(*(in_rows(one, which) for one, which in zip(found, pairs, strict=True))).p_value
+    return [float(chance[p_value <= level].sum() + 1 - chance.sum()) for level in levels]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "before", "after", "mean"),
+    [
+        ("8", 28_000, 1_000, 0.002),
+        ("8", 500, 20_000, 0.002),
+        ("8", 28_000, 1_000, 0.99),
+        ("6", 28_000, 1_000, 0.002),
+        ("4", 5_600, 200, 0.02),
+    ],
+)
+def test_that_a_mean_did_not_change_is_as_rare_as_its_p_value_says_also_far_out(epsilon, before, after, mean) -> None:
+    """Enumerated. By a normal law at each side's own estimate, one in 20 was one in 3 of 500 installs at epsilon 8, and
+    one in 100,000 was one in 30."""
+    found = exact_false_alarms_of_means(epsilon, Side(before), Side(after), mean, LEVELS)
+    for level, chance in zip(LEVELS, found, strict=True):
+        assert chance <= level

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -71,6 +72,46 @@ def test_a_year_of_daily_looks_raises_no_false_alert_more_often_than_said() -> N
     assert_binomial(max(years_with_alerts(years, "1", 0.3, (28_000, 1_000)), 5), years, 0.05)
     assert power(years, 0.05, 0.35) > 0.99
     assert years_with_alerts(10, "1", 0.3, (28_000, 1_000), daily=0.05) == 10, "5 % a day is an alert every year"
+
+
+def years_with_alerts_of_a_mean(years: int, epsilon: str, mean: float, installs: tuple[int, int]) -> int:
+    """The same of a mean of two points that stays where it is, so far up its range."""
+    rng = np.random.default_rng([6, years, installs[0], round(1000 * mean), *epsilon.encode()])
+    metric = define(Mean(low=Fraction(0), high=Fraction(1), absent=Fraction(0)), epsilon, epsilon)
+    ones = float(metric.noise.p_star) + mean * float(metric.noise.q_star - metric.noise.p_star)
+
+    @cache
+    def decoded(count: int, reports: int) -> Decoding:
+        return decode(Tally(metric, {0: Counts((reports,), ((count,),))}), options=POPULATION)
+
+    @cache
+    def is_alert(before: int, day: int) -> bool:
+        return bool(alerts([compare(decoded(before, installs[0]), decoded(day, installs[1]))], {"asked": DAYS}))
+
+    alarmed = 0
+    for _ in range(years):
+        before, days = int(rng.binomial(installs[0], ones)), rng.binomial(installs[1], ones, DAYS)
+        alarmed += any(is_alert(before, day) for day in days.tolist())
+    return alarmed
+
+
+def test_a_year_of_daily_looks_at_a_mean_raises_no_false_alert_more_often_than_said() -> None:
+    """A day against four weeks, little noise, nearly all at one end: by a normal law .3 of years had false alerts."""
+    years = 150
+    assert_binomial(max(years_with_alerts_of_a_mean(years, "8", 0.002, (28_000, 1_000)), 7), years, 0.05)
+    assert power(years, 0.05, 0.3) > 0.99
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("epsilon", ["1", "4", "8"])
+@pytest.mark.parametrize("mean", [0.002, 0.01, 0.05])
+@pytest.mark.parametrize("installs", [(28_000, 1_000), (20_000, 500)])
+def test_false_alerts_of_a_mean_in_a_year(epsilon, mean, installs, figure) -> None:
+    years = 300
+    alarmed = years_with_alerts_of_a_mean(years, epsilon, mean, installs)
+    figure(f"epsilon {epsilon}, mean {mean}, {installs[0]} against {installs[1]}", f"{alarmed / years:.3f} of years")
+    assert_binomial(max(alarmed, years // 20), years, 0.05)
+    assert power(years, 0.05, 0.2) > 0.99
 
 
 @pytest.mark.proof

@@ -186,6 +186,40 @@ def test_no_change_is_seen_where_nothing_changed_on_the_whole_grid(kind, estiman
     assert power(every, 0.05, 0.075 if pairs == 400 else 0.10) > 0.99
 
 
+WEEKS = 28
+"""Times as many installs before as after: a day against four weeks."""
+
+
+def test_no_change_is_seen_against_a_crowd_that_is_28_times_as_large() -> None:
+    """By a normal law at each side's own estimate, 12 % of such means were said to have changed, and of the rarer ones
+    of `test_adjusted_p_values.py` far more. Strings and ranges have few pairs here: 65 % would
+    show, and of choices and histograms 20 %."""
+    pairs = {"flag": 2_500, "choice": 240, "histogram": 240, "mean": 2_500, "range": 24, "string": 24}
+    seen = {kind: changes(Regime(kind, 20, "8", "population", "one epoch"), n, WEEKS) for kind, n in pairs.items()}
+    assert all(number <= binomial_bounds(pairs[kind], 0.05)[1] for kind, number in seen.items()), seen
+    assert power(pairs["mean"], 0.05, 0.09) > 0.99
+    assert power(pairs["choice"], 0.05, 0.2) > 0.99
+    assert power(pairs["string"], 0.05, 0.65) > 0.99
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("estimand", ESTIMANDS)
+@pytest.mark.parametrize("kind", SHAPES)
+def test_no_change_is_seen_against_a_crowd_that_is_28_times_as_large_on_the_grid(kind, estimand, figure) -> None:
+    """8 % instead of 5 would show in a cell of 4,000 pairs, 22 % in one of 200 (ranges and strings)."""
+    pairs = 200 if kind in ONE_BY_ONE else 4_000
+    wrong = []
+    for installs in (20, 50, 200, 1_000):
+        for epsilon in ("1", "4", "8"):
+            regime = Regime(kind, installs, epsilon, estimand, "one epoch")
+            number = changes(regime, pairs, WEEKS)
+            figure(f"no change against {WEEKS} times as many, {regime}", f"{number / pairs:.3f}")
+            if number > binomial_bounds(pairs, 0.05)[1]:
+                wrong.append(f"{regime}: {number} of {pairs}")
+    assert not wrong
+    assert power(pairs, 0.05, 0.08 if pairs == 4_000 else 0.22) > 0.99
+
+
 def test_no_change_is_seen_among_those_who_answered() -> None:
     """With a normal law at each side's own estimate, the first bucket of such histograms was said to have changed in
     25 %."""

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from hubbub.analysis.arrays import Array, Index, Mask
-from hubbub.analysis.estimation.intervals import RatioVariance, Variance, normal_interval
+from hubbub.analysis.estimation.intervals import RatioVariance, RowVariances, Variance, critical, normal_interval
 from hubbub.analysis.estimation.rare_changes import two_sided_p_value
 from hubbub.analysis.kinds.rows import adjusted
 from hubbub.analysis.result import NUMBER, Decoding, Role, epoch_span
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.segments import in_words
 
+_Variance = Variance | RatioVariance | RowVariances
 _NUMBERS = ("estimate_before", "estimate_after", "difference", "std_error", "low", "high", "p_value", "p_adjusted")
 
 
@@ -111,14 +112,28 @@ def _interval(before: Decoding, a: Index, after: Decoding, b: Index) -> tuple[Ar
     difference = after.estimate[b] - before.estimate[a]
     if before.variance is None or after.variance is None:
         return normal_interval(difference, np.hypot(before.std_error[a], after.std_error[b]), after.confidence)
-    with np.errstate(invalid="ignore"):
-        down = np.hypot(after.estimate[b] - after.low[b], before.high[a] - before.estimate[a])
-        up = np.hypot(after.high[b] - after.estimate[b], before.estimate[a] - before.low[a])
+    (down_before, up_before), (down_after, up_after) = (_reaches(*side) for side in ((before, a), (after, b)))
+    down, up = np.hypot(down_after, up_before), np.hypot(up_after, down_before)
     half = _half_step(before.variance.of(a), after.variance.of(b))
     return difference - down - half, difference + up + half
 
 
-def _half_step(ours: Variance | RatioVariance, theirs: Variance | RatioVariance) -> Array:
+def _reaches(side: Decoding, rows: Index) -> tuple[Array, Array]:
+    """How far intervals reach down and up. Those of numbers are cut at the ends of their range, and a difference needs
+    them whole: a score interval reaches as far as the errors at its end say, and so, at least, does a cut one."""
+    assert side.variance is not None
+    variance, estimate = side.variance.of(rows), side.estimate[rows]
+    is_number = np.array([side.roles[i] == NUMBER for i in rows])
+    with np.errstate(invalid="ignore"):
+        down, up = estimate - side.low[rows], side.high[rows] - estimate
+        least = (critical(side.confidence) * np.sqrt(variance.at(end[rows])) for end in (side.low, side.high))
+        low, high = (
+            np.where(is_number, np.maximum(reach, own), reach) for reach, own in zip((down, up), least, strict=True)
+        )
+    return low, high
+
+
+def _half_step(ours: _Variance, theirs: _Variance) -> Array:
     return np.asarray((ours.step + theirs.step) / 4)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation.detection import passes
-from hubbub.analysis.estimation.intervals import RatioVariance, Variance
+from hubbub.analysis.estimation.intervals import RatioVariance, RowVariances, Variance
 from hubbub.analysis.optional import need
 from hubbub.analysis.options import Correction, Estimand, Whom
 from hubbub.protocol.cadence import DAY, epoch_start, epoch_text, parse_epoch
@@ -111,7 +111,9 @@ class Decoding:
     estimates, or the nearest possible population where answers are few. Biased: for reading, not for sums or tests."""
     low_selected: Array  # interval given that the value was detected; nan where it was not
     high_selected: Array  # its upper end
-    variance: Variance | RatioVariance | None = None  # of estimates, as a function of the true share; None: not known
+    variance: Variance | RatioVariance | RowVariances | None = (
+        None  # of estimates, as a function of the true share; None: not known
+    )
     distribution: Distribution | None = None  # of a range: any share, the distribution function, quantiles
     tested_besides: int = 0  # candidates of a long list, or of a search, that were tested, too, and have no row
     beginnings: tuple[Beginning, ...] = ()  # of texts that nobody listed, the shortest first

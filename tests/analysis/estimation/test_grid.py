@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from itertools import product
 
@@ -22,6 +22,7 @@ from hubbub.analysis.estimation.grid import (
     most_rounding,
     weights_of,
 )
+from hubbub.analysis.estimation.intervals import Variance
 from hubbub.analysis.estimation.mean_law import MeanLaw
 from hubbub.analysis.options import ESTIMANDS
 from hubbub.protocol.channel import KaryChannel
@@ -206,7 +207,7 @@ def test_the_sum_the_limits_and_the_notes_are_those_of_a_mean() -> None:
     nothing = grid_mean(pool(Tally(metric, {})).cohorts, 4, "population", 0.95)
     assert nothing.std_error == np.inf
     of_nobody = means_of_places([], np.linspace(0, 1, 4), 4, "population", 0.95)
-    assert {column.shape for column in astuple(of_nobody)} == {(1,)}, "one row, of every field"
+    assert {len(getattr(of_nobody, field.name)) for field in fields(of_nobody)} == {1}, "one row, of every field"
 
 
 def test_what_is_added_to_all_places_moves_the_mean_and_changes_no_error() -> None:
@@ -223,7 +224,12 @@ def test_an_interval_by_the_law_of_few_counts_is_not_said_to_be_too_wide_by_roun
     (cohort,) = pool(tally_of_numbers(mean_of("2", 3), np.full(20, 0.5), np.random.default_rng(9))).cohorts
     places, few = np.linspace(0, 1, 3), np.array([True, False])
     numbers = {"place": 0.5, "std_error": 0.1, "low": 0.3, "high": 0.7, "too_wide": 1.25}
-    plain = GridMeans(**{key: np.full(2, number) for key, number in numbers.items()}, few=np.zeros(2, dtype=bool))
+    row = Variance(np.zeros(1), np.zeros(1), np.zeros(1))
+    plain = GridMeans(
+        **{key: np.full(2, number) for key, number in numbers.items()},
+        few=np.zeros(2, dtype=bool),
+        variances=(row, row),
+    )
     law = MeanLaw(cohorts=[cohort], weight=np.ones(1), value=places, spoke=np.ones(3), points=3, estimand="reporting")
     found = plain.with_law(law, np.full((2, 3), 1 / 3), few, 0.95)
     assert found.too_wide.tolist() == [np.inf, 1.25]

@@ -28,7 +28,7 @@ from hubbub.analysis.estimation.grid import (
     weights_of,
 )
 from hubbub.analysis.estimation.intervals import critical, score_ratios
-from hubbub.analysis.estimation.mean_law import MeanLaw, rests_on_few
+from hubbub.analysis.estimation.mean_law import MeanLaw, MeanVariance, rests_on_few
 from hubbub.analysis.options import Estimand
 
 
@@ -58,6 +58,7 @@ def answered_means(cohorts: Sequence[Cohort], points: int, estimand: Estimand, c
     # Where perhaps nobody answered, anything can be.
     is_known = answered**2 > critical(confidence) ** 2 * of_answered
     few = rests_on_few(noise, beside, 1.0 if estimand == "population" else 1 / (points - 1), known) & is_known
+    law = MeanLaw(cohorts=known, weight=weight, value=v + spoke / 2, spoke=spoke, points=points, estimand=estimand)
     plain = GridMeans(
         place=found.estimate + 0.5,
         std_error=found.std_error,
@@ -65,8 +66,8 @@ def answered_means(cohorts: Sequence[Cohort], points: int, estimand: Estimand, c
         high=found.high + 0.5,
         too_wide=too_wide(noise, noise + beside, estimand),
         few=np.zeros(len(top), dtype=bool),
+        variances=[MeanVariance(law, row) for row in share],
     )
-    law = MeanLaw(cohorts=known, weight=weight, value=v + spoke / 2, spoke=spoke, points=points, estimand=estimand)
     return plain.with_law(law, share, few, confidence)
 
 

@@ -21,9 +21,9 @@ import numpy as np
 
 from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.estimation.cells import Cohort, shared_sampling
-from hubbub.analysis.estimation.intervals import Variance, critical, score_interval
+from hubbub.analysis.estimation.intervals import PlaceVariance, Variance, critical, score_interval
 from hubbub.analysis.estimation.mean_candidates import divided
-from hubbub.analysis.estimation.mean_law import MeanLaw, rests_on_few
+from hubbub.analysis.estimation.mean_law import MeanLaw, MeanVariance, rests_on_few
 from hubbub.analysis.options import Estimand
 
 _TURNS = 200
@@ -35,14 +35,15 @@ _TYPICAL_SQUARE = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridMean:
     """Where in its range a mean is, from 0 to 1, and how sure that is. `too_wide` is how many times at most the
-    interval is wider than it would be if the part of rounding were known; infinite where nothing is. `few`: the
-    interval is that of the law of few counts."""
+    interval is wider than it would be if the part of rounding were known; infinite where nothing is. `variance` is that
+    of the place. `few`: the interval is that of the law of few counts."""
 
     place: float
     std_error: float
     low: float
     high: float
     too_wide: float
+    variance: PlaceVariance
     few: bool = False
 
 
@@ -56,6 +57,7 @@ class GridMeans:
     high: Array
     too_wide: Array
     few: Mask
+    variances: Sequence[PlaceVariance]
 
     def __getitem__(self, row: int) -> GridMean:
         return GridMean(
@@ -65,6 +67,7 @@ class GridMeans:
             high=float(self.high[row]),
             too_wide=float(self.too_wide[row]),
             few=bool(self.few[row]),
+            variance=self.variances[row],
         )
 
     def with_law(self, law: MeanLaw, share: Array, few: Mask, confidence: float) -> GridMeans:
@@ -95,6 +98,7 @@ NOTHING = GridMeans(
     high=np.full(1, np.inf),
     too_wide=np.full(1, np.inf),
     few=np.zeros(1, dtype=bool),
+    variances=(Variance(np.full(1, np.inf), np.zeros(1), np.zeros(1)),),
 )
 """Of nobody."""
 
@@ -141,6 +145,9 @@ def means_of_places(
     place = mean + 0.5
     low, high = score_interval(place, variance, confidence)
     total = variance.at(np.clip(place, 0, 1))
+    law = MeanLaw(
+        cohorts=known, weight=weight, value=places, spoke=np.ones(len(places)), points=points, estimand=estimand
+    )
     found = GridMeans(
         place=place,
         std_error=np.sqrt(total),
@@ -148,11 +155,9 @@ def means_of_places(
         high=high,
         too_wide=too_wide(noise, total, estimand),
         few=np.zeros(len(place), dtype=bool),
+        variances=[MeanVariance(law, row) for row in share],
     )
     few = rests_on_few(noise, total - noise, 1.0 if estimand == "population" else 1 / (points - 1), known)
-    law = MeanLaw(
-        cohorts=known, weight=weight, value=places, spoke=np.ones(len(places)), points=points, estimand=estimand
-    )
     return found.with_law(law, share, few, confidence)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -67,6 +68,38 @@ class RatioVariance:
 
     def of(self, rows: Index) -> RatioVariance:
         return RatioVariance(self.coefficients[:, rows], self.step[rows])
+
+
+class PlaceVariance(Protocol):
+    """The variance of one estimated place from 0 to 1, such as a share, as a function of the true place."""
+
+    @property
+    def step(self) -> Array | float: ...
+
+    def at(self, share: Array, /) -> Array: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RowVariances:
+    """The same of rows of different sorts, one `places` each, in the unit of each: what is estimated is a place between
+    two ends, start + span x place. A share lies between 0 and 1."""
+
+    places: tuple[PlaceVariance, ...]
+    start: Array
+    span: Array
+
+    @property
+    def step(self) -> Array:
+        return np.asarray(self.span * [float(np.squeeze(place.step)) for place in self.places])
+
+    def at(self, number: Array) -> Array:
+        with np.errstate(invalid="ignore", divide="ignore"):  # the sum of nobody has no span
+            where = (number - self.start) / self.span
+            each = [place.at(where[i : i + 1]) for i, place in enumerate(self.places)]
+            return np.asarray(self.span**2 * np.concatenate(each))
+
+    def of(self, rows: Index) -> RowVariances:
+        return RowVariances(tuple(self.places[i] for i in rows.tolist()), self.start[rows], self.span[rows])
 
 
 def critical(confidence: float) -> float:

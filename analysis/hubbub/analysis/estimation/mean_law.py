@@ -69,7 +69,7 @@ class MeanLaw:
             """How many deviations more than can be explained."""
             return -side * self._deviations(share, counted, s, side) - reach
 
-        least, most = self._range()
+        least, most = self.range
         limit = np.where(side < 0, least, most)
         inside = np.clip(counted @ self.value / np.maximum(counted @ self.spoke, 1e-12), least, most)
         width = self._first_reach(counted, inside, reach)
@@ -87,6 +87,19 @@ class MeanLaw:
         ends = np.where(too_far <= 0, side * np.inf, ends)
         return ends[:rows], ends[rows:]
 
+    def variance(self, counted: Array, s: Array) -> Array:
+        """Of the statistic, if s is the truth and people are as near to what was counted as it lets them be."""
+        scores = self.value - s[:, np.newaxis] * self.spoke
+        centred = scores - scores.mean(axis=1, keepdims=True)
+        nothing = np.zeros(len(s))  # the sum of h is 0 where s is the truth
+        added = self._added(centred, nothing)
+        return self._cumulants(nothing, self._people(counted, scores), centred, added)[2]
+
+    def _people(self, counted: Array, scores: Array) -> _Sampled | _Rounded:
+        if self.estimand == "population":
+            return _Sampled(tilted(counted, scores))
+        return _Rounded.of(shifted(counted, scores, self.points), self.points)
+
     def _first_reach(self, counted: Array, estimate: Array, reach: float) -> Array:
         """About how far the ends are from the estimate, and at least a step."""
         scores = self.value - estimate[:, np.newaxis] * self.spoke
@@ -95,7 +108,8 @@ class MeanLaw:
         _, _, variance = self._cumulants(nothing, _Sampled(counted), centred, self._added(centred, nothing))
         return np.maximum(reach * np.sqrt(np.maximum(variance, 0)), self._step)
 
-    def _range(self) -> tuple[float, float]:
+    @property
+    def range(self) -> tuple[float, float]:
         """What a mean can be, but for a hair: at its ends only one law has it."""
         places = self.value[self.spoke > 0]
         hair = 1e-7 * float(np.ptp(places))
@@ -112,6 +126,12 @@ class MeanLaw:
         pairs = zip(self.weight, self.cohorts, strict=True)
         return [float(w) / (cohort.reports * cohort.noise.gain) for w, cohort in pairs]
 
+    @property
+    def farthest(self) -> float:
+        """How far an install moves the estimate that goes from one end of the range to the other."""
+        reports = (cohort.reports * cohort.sampling for cohort in self.cohorts)
+        return float(np.ptp(self.value)) * sum(move * n for move, n in zip(self._moves, reports, strict=True))
+
     @cached_property
     def _step(self) -> float:
         """How far an install moves the estimate whose number is rounded to the next point."""
@@ -125,14 +145,11 @@ class MeanLaw:
         scores = self.value - s[:, np.newaxis] * self.spoke
         centred = scores - scores.mean(axis=1, keepdims=True)  # a number added to all of them adds nothing
         observed = (share * centred).sum(axis=1)
-        people: _Sampled | _Rounded
         step = np.full(len(s), self._step)
-        if self.estimand == "population":
-            people = _Sampled(tilted(counted, scores))
+        people = self._people(counted, scores)
+        if isinstance(people, _Sampled):
             installs = max(1 / cohort.sampling for cohort in self.cohorts)
             step *= common_spacing(people.law[:, : self.points], 1 / (2 * installs))
-        else:
-            people = _Rounded.of(shifted(counted, scores, self.points), self.points)
         added = self._added(centred, observed)
         step = np.where(added > 0, 0.0, step)  # noise on counts blurs their steps
         return self._tail(people, centred, added, observed + side * step / 2, step)
@@ -182,6 +199,36 @@ class MeanLaw:
                 answers = _plus(answers, _named_or_other(noise.a1, noise.a0, reports))
             total = _plus(total, _times(installs, people.curve(answers)))
         return total
+
+
+@dataclass(frozen=True, slots=True)
+class MeanVariance:
+    """The variance of one estimated mean, as a function of the true one, and how far one install moves it at most.
+
+    Two crowds that are compared have one mean, but need not have one law: each has the law with that mean that is
+    nearest to its own counts. At its own estimate, few counts that happened to be small would seem too sure.
+    """
+
+    law: MeanLaw
+    share: Array  # of the categories, as estimated
+
+    @property
+    def step(self) -> float:
+        if any(cohort.count_variance for cohort in self.law.cohorts):  # noise on counts blurs their steps
+            return 0.0
+        return self.law.farthest / self._answered if self._answered > 0 else 0.0
+
+    def at(self, place: Array) -> Array:
+        """At the place nearest to `place` that a mean can have; infinite where nobody seems to have answered."""
+        if not self._answered > 0:
+            return np.full(len(place), np.inf)
+        s = np.clip(place, *self.law.range)
+        counted = nearest_shares(self.share, np.ones(len(self.share)), exactly=True)
+        return self.law.variance(np.tile(counted, (len(s), 1)), s) / self._answered**2
+
+    @property
+    def _answered(self) -> float:
+        return float(self.share @ self.law.spoke)
 
 
 @dataclass(frozen=True, slots=True)

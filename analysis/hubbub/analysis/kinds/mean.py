@@ -16,6 +16,7 @@ import numpy as np
 
 from hubbub.analysis.estimation.cells import PooledTally
 from hubbub.analysis.estimation.grid import GridMean, grid_mean
+from hubbub.analysis.estimation.intervals import RowVariances
 from hubbub.analysis.estimation.shares import shares
 from hubbub.analysis.kinds.factor import Factor, categories_of, one_bit, one_of
 from hubbub.analysis.kinds.kind import Goal, Kind, PlanOption, Pools, Sketch
@@ -55,6 +56,7 @@ def decode_mean(pools: Pools, candidates: Sequence[str], options: Options) -> De
         high=factor * (low_end + span * np.clip(found.high, 0, 1)),
         p_value=np.full(2, np.nan),
         best_guess=factor * (low_end + span * np.clip(found.place, 0, 1)),
+        variance=RowVariances((found.variance,) * 2, start=factor * low_end, span=factor * span),
     )
     rows = counted(rows, 1, pools, options)
     gain = min(pool.cohorts[0].noise.gain for pool in pools)
@@ -83,7 +85,14 @@ def _of_ends(pools: Pools, options: Options) -> GridMean:
     found = shares(cohorts_of(pools), [[0] for _ in pools], 1, finite=0.0, places=places_of(pools))
     low, high = found.interval(options.confidence)
     place, error = float(found.estimate[0]), float(found.std_error[0])
-    return GridMean(place=place, std_error=error, low=float(low[0]), high=float(high[0]), too_wide=np.inf)
+    return GridMean(
+        place=place,
+        std_error=error,
+        low=float(low[0]),
+        high=float(high[0]),
+        too_wide=np.inf,
+        variance=found.variance,
+    )
 
 
 def _of_points(pools: Pools, shape: Mean, options: Options) -> GridMean:

@@ -12,6 +12,7 @@ import numpy as np
 from hubbub.analysis.estimation.answered_mean import answered_mean
 from hubbub.analysis.estimation.cells import finite_population
 from hubbub.analysis.estimation.grid import GridMean, mean_of_places
+from hubbub.analysis.estimation.intervals import RowVariances
 from hubbub.analysis.estimation.shares import Shares, shares
 from hubbub.analysis.kinds.kind import Kind, Pools, Sketch
 from hubbub.analysis.kinds.mean import MEAN, alternatives, rounding_notes
@@ -99,6 +100,11 @@ def _rows(numbers: Sequence[tuple[str, float, float, float, GridMean]], silent: 
         low.append(low_end)
         high.append(high_end)
         best.append(guess)
+    variance = RowVariances(
+        tuple(found.variance for *_, found in numbers),
+        start=np.array([factor * start for _, factor, start, _, _ in numbers]),
+        span=np.array([factor * (end - start) for _, factor, start, end, _ in numbers]),
+    )
     rows = Columns(
         values=[name for name, *_ in numbers],
         roles=[NUMBER] * len(numbers),
@@ -108,6 +114,7 @@ def _rows(numbers: Sequence[tuple[str, float, float, float, GridMean]], silent: 
         high=np.array(high),
         p_value=np.full(len(numbers), np.nan),
         best_guess=np.array(best),
+        variance=variance,
     )
     if options.exclude_absent:
         return rows
@@ -122,6 +129,11 @@ def _rows(numbers: Sequence[tuple[str, float, float, float, GridMean]], silent: 
         high=np.append(rows.high, silent_high[-1]),
         p_value=np.append(rows.p_value, silent.p_value[-1]),
         best_guess=np.append(rows.best_guess, np.clip(silent.estimate[-1], 0, 1)),
+        variance=RowVariances(
+            (*variance.places, silent.variance.of(np.array([-1]))),
+            start=np.append(variance.start, 0.0),
+            span=np.append(variance.span, 1.0),
+        ),
     )
 
 

@@ -11,7 +11,7 @@ from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.distribution import Distribution
 from hubbub.analysis.estimation.cells import Cohort, PooledTally
 from hubbub.analysis.estimation.detection import Rule
-from hubbub.analysis.estimation.intervals import RatioVariance, Variance, critical
+from hubbub.analysis.estimation.intervals import RatioVariance, RowVariances, Variance, critical
 from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.options import Correction, Options
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Diagnostics, Role
@@ -35,7 +35,7 @@ class Columns:
     best_guess: Array
     low_selected: Array | None = None
     high_selected: Array | None = None
-    variance: Variance | RatioVariance | None = None
+    variance: Variance | RatioVariance | RowVariances | None = None
 
     def only(self, rows: Sequence[int]) -> Columns:
         """These rows."""
