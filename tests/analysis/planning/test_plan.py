@@ -113,7 +113,8 @@ def test_one_cohort_of_strings_is_refused_because_decode_detects_nothing_there()
 
 
 def test_consent_counts_like_installs() -> None:
-    assert installs_for(plan(consent=0.25)) == pytest.approx(4 * installs_for(plan()), rel=1e-6)
+    """But for the next whole count, at which the line of detection is a little farther."""
+    assert installs_for(plan(consent=0.25)) == pytest.approx(4 * installs_for(plan()), rel=1e-3)
 
 
 def test_what_cannot_be_done_is_infinite() -> None:

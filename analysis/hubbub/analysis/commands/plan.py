@@ -214,10 +214,12 @@ def _shapes(arguments: Namespace) -> Sequence[Shape]:
 
 
 def _best_of(plans: Sequence[Plan], unknown: str) -> tuple[Plan, float]:
-    """The plan that shows most, and what it comes to; of equals the first."""
-    answers = [_solve(each, unknown) for each in plans]
-    best = answers.index((max if unknown == "power" else min)(answers))
-    return plans[best], answers[best]
+    """The plan that shows most where least is told, and what it comes to; of equals the first."""
+    if len(plans) == 1:
+        return plans[0], _solve(plans[0], unknown)
+    answers = [_solve(replace(each, worst=True), unknown) for each in plans]
+    best = plans[answers.index((max if unknown == "power" else min)(answers))]
+    return best, _solve(best, unknown)
 
 
 def _solve(plan: Plan, unknown: str) -> float:
@@ -256,7 +258,7 @@ def _facts(plan: Plan, unknown: str, answer: float) -> dict[str, Any]:
         "epsilon_one_report": float(plan.epsilon_one_report),
         "epsilon_permanent": float(plan.epsilon_permanent),
         "std_error": plan.std_error(),
-        "seen_from": plan.line,
+        "seen_from": None if plan.line == inf else plan.line,
         "what_would_change_it": what_would_change_it(plan) if answer == inf else [],
         **(sights_to_json(plan) if plan.has_history else {}),
     }

@@ -79,11 +79,21 @@ def screen(design: Design, alpha: float) -> StringEstimates:
     cells = int(design.observed.sum())
     if not cells:
         return nothing(design)
-    if design.num_candidates <= min(max(_FULL_SHARE * cells, min(_FULL_SMALL, cells / 3)), _FULL_MOST):
+    if fits_all(design.num_candidates, cells):
         found = _all_at_once(design)
         if found is not None:
             return found
     return _stepwise(design, alpha)
+
+
+def fits_all(candidates: int, cells: int) -> bool:
+    """Whether so many are few enough to be fitted all at once; `plan` asks, too."""
+    return candidates <= min(max(_FULL_SHARE * cells, min(_FULL_SMALL, cells / 3)), _FULL_MOST)
+
+
+def last_level(candidates: int, cells: int, p: float) -> float:
+    """The probability of an absent string's score at which its p-value is p: many looks are paid for."""
+    return p if fits_all(candidates, cells) else (1 - _LOOKS) * p
 
 
 # --- few candidates -----------------------------------------------------------------------------------------------

@@ -74,24 +74,25 @@ def _normal() -> Tail:
 NORMAL = _normal()
 
 
-def score_tail(blocks: Sequence[tuple[Array, int]], *, rough: bool = False) -> Tail:
+def score_tail(blocks: Sequence[tuple[Array, int]], *, rough: bool = False, times: float = 1.0) -> Tail:
     """The law of the sum over all rows of `draws` draws without replacement from each row. A block is (rows, draws).
 
     A `rough` one takes half of the time where the saddlepoint gives it, for thresholds on the way to the last look: p
-    is then the same but for a few per mille.
+    is then the same but for a few per mille. Of cohorts that are only planned some rows stand for all: each is there so
+    many `times`.
     """
     blocks = [(_centred(rows), draws) for rows, draws in blocks if rows.size]
-    variance = sum(_variance(rows, draws) for rows, draws in blocks)
+    variance = times * sum(_variance(rows, draws) for rows, draws in blocks)
     if not variance > 0:
         return NORMAL
-    least = -float(sum(len(rows) * np.log(comb(rows.shape[1], draws)) for rows, draws in blocks))
+    least = -times * float(sum(len(rows) * np.log(comb(rows.shape[1], draws)) for rows, draws in blocks))
     scale = float(np.sqrt(variance))
     # Cohorts without reports have cells of zero, and add nothing.
     blocks = [(rows[np.ptp(rows, axis=1) > 0] / scale, draws) for rows, draws in blocks]
     cohorts = sum(len(rows) for rows, _ in blocks)  # none is left where all cells of each are alike but for rounding
     is_smooth = cohorts > 0 and least < _RARE and all(_is_smooth(rows) for rows, _ in blocks)
-    if is_smooth or cohorts > _FEW_ROWS:
-        z, log_tail = _by_saddlepoint(blocks, TILTS[::2] if rough else TILTS)
+    if is_smooth or times * cohorts > _FEW_ROWS:
+        z, log_tail = _by_saddlepoint(blocks, TILTS[::2] if rough else TILTS, times)
     else:
         z, log_tail = _added_up(blocks)
     return Tail(z, log_tail, least=least)
@@ -155,7 +156,7 @@ def _drawn(cells: Array, draws: int) -> Array:
 # --- many cohorts -------------------------------------------------------------------------------------------------
 
 
-def _by_saddlepoint(blocks: Sequence[tuple[Array, int]], at: Array = TILTS) -> tuple[Array, Array]:
+def _by_saddlepoint(blocks: Sequence[tuple[Array, int]], at: Array = TILTS, times: float = 1.0) -> tuple[Array, Array]:
     """Scores, and log P(score >= z) by the formula of Lugannani and Rice, where z = K'(t), r^2 / 2 = t z - K(t) and
     u = t sqrt(K''(t)): the normal tail at r + log(u / r) / r (Barndorff-Nielsen 1986).
 
@@ -165,7 +166,7 @@ def _by_saddlepoint(blocks: Sequence[tuple[Array, int]], at: Array = TILTS) -> t
     must not be continued by a line instead: the tail of residuals with heavy cells is not log-concave, and a secant of
     it bounds nothing.
     """
-    k0, k1, k2 = np.sum([_cumulants(rows, draws, at) for rows, draws in blocks], axis=0)
+    k0, k1, k2 = times * np.sum([_cumulants(rows, draws, at) for rows, draws in blocks], axis=0)
     # At the edge K' rises no more within rounding; such tilts still serve for the bound.
     knot = np.diff(np.maximum.accumulate(np.concatenate([[0.0], k1]))) > 1e-9
     knots, tilts = np.concatenate([[0.0], k1[knot]]), np.concatenate([[0.0], at[knot]])

@@ -26,7 +26,7 @@ Pools = Sequence[PooledTally]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What a plan looks for, in words; `none` is the share at which nothing is there.
+    """What a plan looks for, in words; `most` is the largest share there can be.
 
     `counts_holders` says that a share is one of installs: fewer than a few of them are never promised to be seen.
     `sides` are those of the test (see `estimation.detection`).
@@ -35,7 +35,7 @@ class Goal:
     what: str = "an answer"
     of: str = "of installs"
     by: str = "an answer by its share"
-    none: float = 0.0
+    most: float = 1.0
     counts_holders: bool = True
     sides: int = 1
 
@@ -67,14 +67,15 @@ class Kind(Generic[S]):
     `decode` makes a result of pooled tallies, and of candidates where the list of answers is open. `unit_variance` is n
     times the variance of the estimated share of an answer that a share of n installs holds, beside so many strings.
     `planned` is the shape with given `plan_options`, `alternatives` are all that differ from it in what was not given,
-    of which a plan takes the best, `toml` is a shape's keys in a metrics.toml and `slots` how many kept answers one is
-    usually given, `plan_problems` what is wrong
-    with expecting so many strings, `plan_remarks` what else a planner should know.
+    of which a plan takes the best: by their `worst_variance` where there is one, that of the answers which are told
+    worst. `toml` is a shape's keys in a metrics.toml and `slots` how many kept answers one is usually given,
+    `plan_problems` what is wrong with expecting so many strings, `plan_remarks` what else a planner should know.
 
     What a plan must know of `decode`: `tested` is how many rows it tests, given so many candidates; `row_variance` is
     the `unit_variance` of such a row, where a row is not one answer; `asked` the share of installs that are asked about
-    an answer, where the test is of their count of ones (binomial), and `line` the estimate at which so many reports are
-    detected, where the test has a law of its own; with neither it is of a normal estimate.
+    an answer, where the test is of their count of ones (binomial), and `line` the estimate from which on an answer with
+    this share is detected, beside so many strings and among so many reports, where the test has a law of its own; with
+    neither it is of a normal estimate.
     """
 
     decode: Callable[[Pools, Sequence[str], Options], Decoding]
@@ -83,10 +84,11 @@ class Kind(Generic[S]):
     toml: Callable[[S], str]
     alternatives: Callable[[S, Mapping[str, int]], Sequence[S]] = lambda shape, given: (shape,)
     slots: Callable[[S], int] = lambda shape: min(shape.most_slots, 2)
+    worst_variance: Callable[[S, Noise], float] | None = None
     tested: Callable[[S, int], int] = lambda shape, candidates: 1
     row_variance: Callable[[S, Noise, float, int], float] | None = None
     asked: Callable[[S], float] | None = None
-    line: Callable[[S, Noise, float, Rule], float] | None = None
+    line: Callable[[S, Noise, float, int, float, Rule], float] | None = None
     plan_options: tuple[PlanOption, ...] = ()
     plan_problems: Callable[[S, int], Iterable[str]] = lambda shape, strings: ()
     plan_remarks: Callable[[Sketch[S]], list[str]] = lambda sketch: []

@@ -14,7 +14,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from hubbub.analysis.estimation.cells import PooledTally
+from hubbub.analysis.estimation.answered_mean import answered_mean
+from hubbub.analysis.estimation.cells import Cohort, PooledTally, TwoStageNoise
+from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.grid import GridMean, grid_mean
 from hubbub.analysis.estimation.intervals import RowVariances
 from hubbub.analysis.estimation.shares import shares
@@ -139,17 +141,57 @@ def _factor(pool: PooledTally, candidates: Sequence[str], options: Options) -> F
     )
 
 
-def _unit_variance(shape: Mean, noise: Noise, share: float, strings: int) -> float:
-    """Of a population, where all hold the same number, at the worst place in the range."""
-    q, p = float(noise.q_star), float(noise.p_star)
-    if shape.points == 2:
-        ones = (p + q) / 2
-        return ones * (1 - ones) / (q - p) ** 2
+def unit_variance(shape: Mean, noise: Noise, share: float, strings: int) -> float:
+    """Of a population that all holds one number, so far from the middle of the range. Scores of points add up to 0, and
+    a report names one category: (p* sum v^2 + (q* - p*) E[v^2])/(q* - p*)^2 - t^2."""
+    p, gain = float(noise.p_star), float(noise.q_star - noise.p_star)
     points = np.linspace(-0.5, 0.5, shape.points)
-    middle = (points[1:] + points[:-1]) / 2
-    t = np.clip(middle / (q - p), points[:-1], points[1:])
-    square = points[:-1] ** 2 + 2 * middle * (t - points[:-1])
-    return float(np.max((p * (points**2).sum() + (q - p) * square) / (q - p) ** 2 - t**2))
+    number = min(share, 0.5)
+    right = int(np.searchsorted(points[1:-1], number)) + 1
+    low, high = float(points[right - 1]), float(points[right])
+    square = low**2 + (low + high) * (number - low)  # E[v^2] of a number that is rounded to one of these two
+    return (p * float(points @ points) + gain * square) / gain**2 - number**2
+
+
+def _worst_variance(shape: Mean, noise: Noise) -> float:
+    """The same of a number anywhere in the range: between two points it is a parabola, whose top may be outside."""
+    points, gain = np.linspace(-0.5, 0.5, shape.points), float(noise.q_star - noise.p_star)
+    top = np.clip((points[1:] + points[:-1]) / 2 / gain, points[:-1], points[1:])
+    return max(unit_variance(shape, noise, abs(number), 0) for number in top.tolist())
+
+
+def line(shape: Mean, noise: Noise, share: float, strings: int, reports: float, rule: Rule) -> float:
+    """The distance from which on the interval leaves the middle out. Of two points it is a score interval, with the
+    variance at the number compared with; of more it is as long below its estimate as `decode` makes it of the counts
+    that are expected."""
+    if shape.points == 2 and shape.absent != "apart":
+        return rule.deviations * float(np.sqrt(unit_variance(shape, noise, 0.0, strings) / reports))
+    place = np.clip(0.5 + share, 0, 1) * (shape.points - 1)
+    categories = shape.points + (shape.absent == "apart")  # silence is the last, of nobody
+    held = np.maximum(1 - np.abs(np.arange(categories) - place), 0)
+    cohort = Cohort(
+        noise=TwoStageNoise.of(noise),
+        reports=reports,
+        ones=reports * (float(noise.p_star) + float(noise.q_star - noise.p_star) * held),
+        sampling=1 / reports,
+        one_hot=True,
+    )
+    interval_of = answered_mean if shape.absent == "apart" else grid_mean
+    found = interval_of([cohort], shape.points, "reporting", 1 - rule.sides * rule.level)
+    return found.place - found.low
+
+
+def where_planned(sketch: Sketch[Mean]) -> list[str]:
+    """How much more it may take elsewhere: E[v^2] is 1/4 at most, and rounding adds a quarter of a squared step."""
+    noise, points = sketch.noise, sketch.shape.points
+    p, gain = float(noise.p_star), float(noise.q_star - noise.p_star)
+    squares = float((np.linspace(-0.5, 0.5, points) ** 2).sum())
+    most = (p * squares + (gain - gain**2) / 4) / gain**2 + 1 / (2 * (points - 1)) ** 2
+    times = most / unit_variance(sketch.shape, noise, 0.0, 0)
+    return [
+        "Planned where all hold the same number, close to the middle of the range, with which it is compared; "
+        f"of others up to {np.ceil(10 * times) / 10:g} times as many reports may be needed."
+    ]
 
 
 def _planned(given: Mapping[str, int], strings: int) -> Mean:
@@ -167,13 +209,16 @@ def _remarks(sketch: Sketch[Mean]) -> list[str]:
         return ["points = 2: one bit, which end of the range."]
     return [
         f"points = {points}: a number is rounded to one of {points}; one that moves over all of them needs "
-        f"max_values = {points} kept answers, epsilon {points * sketch.epsilon_permanent:g} in a life."
+        f"max_values = {points} kept answers, epsilon {points * sketch.epsilon_permanent:g} in a life.",
+        *where_planned(sketch),
     ]
 
 
 MEAN: Kind[Mean] = Kind(
     decode=decode_mean,
-    unit_variance=_unit_variance,
+    unit_variance=unit_variance,
+    worst_variance=_worst_variance,
+    line=line,
     planned=_planned,
     alternatives=alternatives,
     plan_options=(PlanOption("points", None, "mean (default: as many as are best)"),),
@@ -187,7 +232,7 @@ MEAN: Kind[Mean] = Kind(
         what="a difference",
         of="of the range",
         by="a difference as a share of the range",
-        none=0.5,
+        most=0.5,
         counts_holders=False,
         sides=2,
     ),

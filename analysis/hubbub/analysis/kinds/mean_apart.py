@@ -15,7 +15,7 @@ from hubbub.analysis.estimation.grid import GridMean, mean_of_places
 from hubbub.analysis.estimation.intervals import RowVariances
 from hubbub.analysis.estimation.shares import Shares, shares
 from hubbub.analysis.kinds.kind import Kind, Pools, Sketch
-from hubbub.analysis.kinds.mean import MEAN, alternatives, rounding_notes
+from hubbub.analysis.kinds.mean import MEAN, alternatives, rounding_notes, where_planned
 from hubbub.analysis.kinds.rows import (
     Columns,
     assemble,
@@ -137,7 +137,7 @@ def _rows(numbers: Sequence[tuple[str, float, float, float, GridMean]], silent: 
     )
 
 
-def _unit_variance(shape: Mean, noise: Noise, share: float, strings: int) -> float:
+def _worst_variance(shape: Mean, noise: Noise) -> float:
     """Of a population in which all answer with the same number, at the worst place in the range: as
     `protocol.kinds.mean.worst_variance` has it, in units of the range."""
     q, p = float(noise.q_star), float(noise.p_star)
@@ -159,6 +159,7 @@ def _remarks(sketch: Sketch[Mean]) -> list[str]:
     return [
         f"points = {points}: a number is rounded to one of {points}; one that moves over all of them, and is missing "
         f"at times, needs max_values = {slots} kept answers, epsilon {slots * sketch.epsilon_permanent:g} in a life.",
+        *where_planned(sketch),
         "That is where all answer: where a share A does, up to 1/A^2 times as many reports are needed.",
     ]
 
@@ -166,7 +167,7 @@ def _remarks(sketch: Sketch[Mean]) -> list[str]:
 MEAN_APART: Kind[Mean] = replace(
     MEAN,
     decode=decode_mean_apart,
-    unit_variance=_unit_variance,
+    worst_variance=_worst_variance,
     planned=_planned,
     alternatives=alternatives,
     plan_options=(),  # `points` is that of a mean

@@ -220,7 +220,7 @@ RANGE: Kind[Range] = Kind(
     toml=lambda shape: f"low = 0\nhigh = 1\nnum_leaves = {shape.num_leaves}\nbranching = {shape.branching}",
     tested=lambda shape, candidates: _num_cells(shape.branching, shape.num_leaves),
     row_variance=_row_variance,
-    line=_line,
+    line=lambda shape, noise, share, strings, reports, rule: _line(shape, noise, reports, rule),
     factor=_factor,
     released=lambda decoding: range(len(decoding.values)),
     plan_options=(

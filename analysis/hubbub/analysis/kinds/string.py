@@ -7,13 +7,14 @@ from math import ceil
 
 from hubbub.analysis.estimation.cells import PooledTally
 from hubbub.analysis.estimation.design import Design, cohort_design, together
+from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.hashing import Words, canonical, digests, positions
+from hubbub.analysis.estimation.planned_strings import PlannedStrings
 from hubbub.analysis.kinds.factor import Factor
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools, Sketch
 from hubbub.analysis.kinds.published_rappor import rappor_at
 from hubbub.analysis.kinds.string_factor import string_factor
 from hubbub.analysis.kinds.string_rows import judge
-from hubbub.analysis.kinds.variances import bit_variance
 from hubbub.analysis.options import Options
 from hubbub.analysis.result import ANSWER, Decoding
 from hubbub.protocol.channel import Noise
@@ -81,20 +82,16 @@ def string_shape(strings: int) -> String:
     return String(num_bits=64, num_hashes=1, num_cohorts=min(65_536, 1 << ceil(cohorts - 1).bit_length()))
 
 
-def _unit_variance(shape: String, noise: Noise, share: float, strings: int) -> float:
-    """A string is seen at its h positions of k; of all other strings the share h/k falls there too, by chance.
+def _in_cells(shape: String, noise: Noise, strings: int) -> PlannedStrings:
+    return PlannedStrings(shape.num_bits, shape.num_hashes, shape.num_cohorts, noise, strings)
 
-    So a position is set for `share + (1 - share) h/k` of the installs, which is solved for the share: (1 - h/k)**-2 is
-    the price of few bits. How many of those others are in a cohort is chance, however well their shares are known: a
-    cohort is a sample of all installs. Several strings in one system of m k equations inflate by 1/(1 - strings/(m k)).
-    A single bit is a position of two.
-    """
-    hashes, bits = (shape.num_hashes, shape.num_bits) if shape.num_bits > 1 else (1, 2)
-    background = hashes / bits
-    others = (1 - share) * background
-    sampled = (1 - 1 / shape.num_cohorts) * others * (1 - others)
-    own = (bit_variance(noise, share + others) + sampled) / (hashes * (1 - background) ** 2)
-    return own / (1 - strings / (shape.num_bits * shape.num_cohorts))
+
+def _unit_variance(shape: String, noise: Noise, share: float, strings: int) -> float:
+    return _in_cells(shape, noise, strings).unit_variance(share)
+
+
+def _line(shape: String, noise: Noise, share: float, strings: int, reports: float, rule: Rule) -> float:
+    return _in_cells(shape, noise, strings).detected_from(share, reports, rule)
 
 
 def _planned(given: Mapping[str, int], strings: int) -> String:
@@ -136,6 +133,7 @@ STRING: Kind[String] = Kind(
     planned=_planned,
     toml=_toml,
     tested=lambda shape, candidates: candidates,
+    line=_line,
     factor=_factor,
     released=lambda decoding: [i for i in decoding.detected.nonzero()[0].tolist() if decoding.roles[i] == ANSWER],
     plan_options=(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import sqrt
+from math import inf, sqrt
 
 from scipy.special import ndtri
 
@@ -80,12 +80,12 @@ def history_words(plan: Plan, every: str) -> Iterator[str]:
         f"install is asked in one {every} out of {history.hold}, {times}, and whatever changes is covered."
     )
     yield (
-        f"One {every}: standard error {short_percent(epoch.std_error)}, seen from {short_percent(epoch.line)}; "
+        f"One {every}: standard error {short_percent(epoch.std_error)}, {_seen(epoch.line)}; "
         f"a change between two of them from {_points(epoch.change)} (with power {short_percent(CHANGE_POWER)})."
     )
     yield (
-        f"{history.hold} {every}s together: standard error {short_percent(period.std_error)}, seen from "
-        f"{short_percent(period.line)}; a change between two such periods from {_points(period.change)}."
+        f"{history.hold} {every}s together: standard error {short_percent(period.std_error)}, "
+        f"{_seen(period.line)}; a change between two such periods from {_points(period.change)}."
     )
 
 
@@ -97,10 +97,18 @@ def sights_to_json(plan: Plan) -> dict[str, object]:
         "max_values": history.answers,
         "epsilon_history": float(plan.epsilon_permanent),
         **{
-            name: {"std_error": sight.std_error, "seen_from": sight.line, "change_seen_from": sight.change}
+            name: {
+                "std_error": sight.std_error,
+                "seen_from": None if sight.line == inf else sight.line,
+                "change_seen_from": sight.change,
+            }
             for name, sight in (("epoch", of_epoch(plan)), ("period", of_period(plan)))
         },
     }
+
+
+def _seen(line: float) -> str:
+    return "too few reports to promise anything" if line > 1 else f"seen from {short_percent(line)}"
 
 
 def _points(share: float) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from math import inf, sqrt
+from math import ceil, inf, sqrt
 
 from scipy.special import ndtr
 
@@ -35,7 +35,8 @@ class Plan:
     `values` are the candidates of a string metric, all of which are tested; unless said, as many as the `strings`
     expected. `once`: it is asked once in the life of an install, which may need less noise. Where
     `noise_given` is that of a history, an install is asked in one epoch out of `hold`, for one epsilon in all.
-    `sample` is the share of installs that are asked at all.
+    `sample` is the share of installs that are asked at all. `worst` plans the answers that are told worst, where a kind
+    tells some better than others.
     """
 
     shape: Shape
@@ -51,6 +52,7 @@ class Plan:
     once: bool = False
     noise_given: Noise | None = None
     sample: float = 1.0
+    worst: bool = False
 
     def __post_init__(self) -> None:
         require(self._broken_rules())
@@ -103,6 +105,8 @@ class Plan:
         asked, they are a sample of all."""
         held = self.share if share is None else share
         kind = kind_of(self.shape.form)
+        if self.worst and kind.worst_variance is not None:
+            return sqrt(kind.worst_variance(self.shape, self.noise) / self.reports)
         of_row = kind.row_variance or kind.unit_variance
         sampled = held * (1 - held) * (1 - self.sample / self.hold) if self.goal.counts_holders else 0.0
         return sqrt((of_row(self.shape, self.noise, held, self.strings) + sampled) / self.reports)
@@ -117,12 +121,33 @@ class Plan:
     def line(self) -> float:
         """The estimate from which an answer counts as seen."""
         kind = kind_of(self.shape.form)
+        if self.worst and kind.worst_variance is not None:
+            return self.rule.deviations * self.std_error()
         if kind.line is not None:
-            return kind.line(self.shape, self.noise, self.reports, self.rule)
+            return kind.line(self.shape, self.noise, self.share, self.strings, self.reports, self.rule)
         if kind.asked is None:
-            return self.rule.deviations * self.std_error(self.goal.none)
-        reports, p_star = self.reports * kind.asked(self.shape), float(self.noise.p_star)
-        return self.rule.line(reports, p_star, float(self.noise.q_star) - p_star)
+            return self.rule.deviations * self.std_error(0.0)
+        return self.rule.line(*self._counted)
+
+    @property
+    def line_of_counts(self) -> float:
+        """The same for a normal estimate: a count is whole, and the normal law has a count from half below it. Where
+        the number asked is chance, it blurs these steps, if the line moves by half a one or more with it."""
+        kind = kind_of(self.shape.form)
+        if kind.line is not None or kind.asked is None:
+            return self.line
+        reports, p_star, gain = self._counted
+        if kind.asked(self.shape) < 1 and p_star * sqrt(reports) >= 0.5:
+            return self.line
+        ones = ceil(self.rule.ones(reports, p_star) - 1e-9) - 0.5
+        return (ones / reports - p_star) / gain
+
+    @property
+    def _counted(self) -> tuple[float, float, float]:
+        """Of an answer that is counted by itself: the installs asked, p*, and q* - p*."""
+        asked = kind_of(self.shape.form).asked
+        p_star = float(self.noise.p_star)
+        return self.reports * (asked(self.shape) if asked else 1.0), p_star, float(self.noise.q_star) - p_star
 
     @property
     def goal(self) -> Goal:
@@ -144,11 +169,13 @@ def unit_variance(shape: Shape, noise: Noise, share: float, strings: int = 0) ->
 
 
 def power_of(plan: Plan) -> float:
-    """How likely an answer with this share is seen. Fewer than ten holders are never promised to be: the normal law,
-    by which all of this is reckoned, does not reach so far."""
-    if plan.share * plan.reports < FEWEST_HOLDERS and plan.goal.counts_holders:
+    """How likely an answer with this share is seen. Fewer than ten holders that are asked are never promised to be: the
+    normal law, by which all of this is reckoned, does not reach so far."""
+    asked = kind_of(plan.shape.form).asked
+    holders = plan.share * plan.reports * (1.0 if asked is None else asked(plan.shape))
+    if holders < FEWEST_HOLDERS and plan.goal.counts_holders:
         return 0.0
-    return float(ndtr((plan.share - plan.line) / plan.std_error()))
+    return float(ndtr((plan.share - plan.line_of_counts) / plan.std_error()))
 
 
 def installs_for(plan: Plan) -> float:
@@ -158,7 +185,7 @@ def installs_for(plan: Plan) -> float:
 
 def share_for(plan: Plan) -> float:
     """The smallest share that is seen with this power; infinity if not even everybody's is."""
-    return _least(lambda share: power_of(replace(plan, share=share)), plan.power, 1e-9, 1.0)
+    return _least(lambda share: power_of(replace(plan, share=share)), plan.power, 1e-9, plan.goal.most)
 
 
 def epsilon_for(plan: Plan) -> float:
@@ -170,7 +197,12 @@ def epsilon_for(plan: Plan) -> float:
         return power_of(replace(plan, epsilon_one_report=one, epsilon_permanent=permanent))
 
     found = _least(reached, plan.power, float(eps.SMALLEST), float(eps.LARGEST), steps=18)
-    return found if found == inf else -(-found * 1000 // 1) / 1000
+    if found == inf:
+        return found
+    thousandths = -(-found * 1000 // 1)
+    while reached(thousandths / 1000) < plan.power:  # where a line is at the next whole count, power falls a little
+        thousandths += 1
+    return float(thousandths / 1000)
 
 
 def _least(power: Callable[[float], float], wanted: float, low: float, high: float, steps: int = 60) -> float:
@@ -182,4 +214,6 @@ def _least(power: Callable[[float], float], wanted: float, low: float, high: flo
     for _ in range(steps):
         middle = sqrt(low * high)
         low, high = (low, middle) if power(middle) >= wanted else (middle, high)
+        if high < low * (1 + 1e-10):
+            break
     return high

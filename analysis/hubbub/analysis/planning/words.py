@@ -53,9 +53,9 @@ def answer_words(plan: Plan, unknown: str, answer: float, slots: Slots | None) -
                 f"{what.capitalize()} of {share} {of} will be seen in {reports} reports "
                 f"at epsilon {one} with probability {power}."
             )
-    lines.append(
-        f"Standard error {short_percent(plan.std_error())}; seen from an estimate of {short_percent(plan.line)}."
-    )
+    line = plan.line
+    seen = "so few reports promise nothing" if line > 1 else f"seen from an estimate of {short_percent(line)}"
+    lines.append(f"Standard error {short_percent(plan.std_error())}; {seen}.")
     lines.append(f"Noise: {channel_in_words(plan.noise)}; {_told(plan)}.")
     if plan.has_history:
         lines += history_words(plan, "epoch")
