@@ -18,7 +18,7 @@ from hubbub.analysis.planning.plan import Plan
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.history import LONGEST_HOLD, MOST_ANSWERS
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.printed import short_percent
+from hubbub.protocol.printed import points, short_percent
 
 
 def best_history_plan(plan: Plan, life: int, hold: int | None, given: Collection[str]) -> Plan:
@@ -81,11 +81,11 @@ def history_words(plan: Plan, every: str) -> Iterator[str]:
     )
     yield (
         f"One {every}: standard error {short_percent(epoch.std_error)}, seen from {short_percent(epoch.line)}; "
-        f"a change between two of them from {_points(epoch.change)} (with power {short_percent(CHANGE_POWER)})."
+        f"a change between two of them from {points(epoch.change, '.2g')} (with power {short_percent(CHANGE_POWER)})."
     )
     yield (
         f"{history.hold} {every}s together: standard error {short_percent(period.std_error)}, seen from "
-        f"{short_percent(period.line)}; a change between two such periods from {_points(period.change)}."
+        f"{short_percent(period.line)}; a change between two such periods from {points(period.change, '.2g')}."
     )
 
 
@@ -101,10 +101,6 @@ def sights_to_json(plan: Plan) -> dict[str, object]:
             for name, sight in (("epoch", of_epoch(plan)), ("period", of_period(plan)))
         },
     }
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:.2g} points"
 
 
 def history_toml(plan: Plan) -> list[str]:

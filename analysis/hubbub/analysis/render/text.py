@@ -13,7 +13,7 @@ from hubbub.analysis.estimation.selection import adjust
 from hubbub.analysis.render.terminal import PLAIN, Style
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Role, epoch_span
 from hubbub.protocol.invalid import plural
-from hubbub.protocol.printed import decimals, intervals_of, number, percent, plain_percent, text_table
+from hubbub.protocol.printed import decimals, in_points, intervals_of, number, percent, plain_percent, text_table
 from hubbub.protocol.segments import in_words
 
 SHOWN = 50
@@ -248,11 +248,11 @@ def change_in_words(
     if np.isfinite(half) and half > 0:
         digits = min(max(digits, -floor(log10(half))), 4)
 
-    def points(share: float) -> str:
-        return f"{100 * share:.{digits}f}" if np.isfinite(share) else "unknown"
+    def shown(share: float) -> str:
+        return in_points(share, f".{digits}f")
 
-    low, high = (_signed(end, points) for end in ends)
-    return f"{_signed(change, points)} points", f"{low} to {high} points"
+    low, high = (_signed(end, shown) for end in ends)
+    return f"{_signed(change, shown)} points", f"{low} to {high} points"
 
 
 def _signed(x: float, show: Show) -> str:

@@ -34,6 +34,7 @@ from hubbub.analysis.render.plots import Plot, Scale
 from hubbub.protocol.kinds import Range
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import many_bit_noise
+from hubbub.protocol.printed import fixed_percent
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
@@ -157,7 +158,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
             low=low,
             high=high,
             why=f"theory {mean[how]:.4g} cell variances"
-            + ("" if how == FLAT else f", up to {more - 1:.0%} more for filled nodes")
+            + ("" if how == FLAT else f", up to {fixed_percent(more - 1, 0)} more for filled nodes")
             + "; chi-square, worth as many errors as the quadratic form has",
             false_alarm=FALSE_ALARM,
             form=",.4g",
