@@ -69,7 +69,7 @@ def of_period(plan: Plan) -> Sight:
     return of_epoch(replace(plan, noise_given=plan.shape.history_noise(history.replace(hold=1))))
 
 
-def history_words(plan: Plan, every: str) -> Iterator[str]:
+def history_words(plan: Plan) -> Iterator[str]:
     """How a plan with a history asks, and what it will show."""
     history = plan.noise.history
     assert history is not None
@@ -77,14 +77,14 @@ def history_words(plan: Plan, every: str) -> Iterator[str]:
     times = "once in all" if history.answers == 1 else f"{history.answers} times in all"
     yield (
         f"hold = {history.hold}, max_values = {history.answers}, epsilon_history = {show(plan.epsilon_permanent)}: an "
-        f"install is asked in one {every} out of {history.hold}, {times}, and whatever changes is covered."
+        f"install is asked in one epoch out of {history.hold}, {times}, and whatever changes is covered."
     )
     yield (
-        f"One {every}: standard error {short_percent(epoch.std_error)}, seen from {short_percent(epoch.line)}; "
+        f"One epoch: standard error {short_percent(epoch.std_error)}, seen from {short_percent(epoch.line)}; "
         f"a change between two of them from {points(epoch.change, '.2g')} (with power {short_percent(CHANGE_POWER)})."
     )
     yield (
-        f"{history.hold} {every}s together: standard error {short_percent(period.std_error)}, seen from "
+        f"{history.hold} epochs together: standard error {short_percent(period.std_error)}, seen from "
         f"{short_percent(period.line)}; a change between two such periods from {points(period.change, '.2g')}."
     )
 
