@@ -110,7 +110,7 @@ def check_aiohttp() -> None:
 
 
 def _event_loop() -> asyncio.Runner:
-    """uvloop's where it is installed, for it costs less for each request; else Python's own."""
+    """uvloop's where it is installed, as it costs less for each request; else Python's own."""
     try:
         import uvloop
     except ImportError:

@@ -129,7 +129,7 @@ class SpreadCommitter:
 
 
 class _Named:
-    """What a committer reports, with the database it speaks of."""
+    """What a committer reports, with the database that it is about."""
 
     def __init__(self, events: Events, place: str) -> None:
         self._events = events

@@ -117,7 +117,7 @@ def _goes_on(beginning: str, other: str) -> bool:
 
 
 def described(decoding: Decoding) -> str:
-    """Of whom intervals speak."""
+    """Which installs intervals describe."""
     whom = {
         "reporting": "the installs that reported",
         "population": "the population that the reporting installs are a sample of",
@@ -127,7 +127,7 @@ def described(decoding: Decoding) -> str:
 
 
 def remarks(decoding: Decoding) -> list[str]:
-    """Of whom the numbers speak, where noise begins, what fake reports could do, and all that is odd."""
+    """Which installs the numbers describe, where noise begins, what fake reports could do, and all that is odd."""
     found_out = [described(decoding)]
     if np.isfinite(decoding.noise_floor):
         found_out.append(

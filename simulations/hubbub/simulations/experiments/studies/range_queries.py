@@ -169,7 +169,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
 def _spread(together: object, variances: list[float]) -> Array:
     """Covariance of the leaves times `together`: contrasts of a level are block averages less those of the level above.
 
-    The total's variance is nought: shares of those who answered add up to one.
+    The total's variance is zero: shares of those who answered add up to one.
     """
     matrix = np.asarray(together)
     cells, levels = len(matrix), len(variances)
