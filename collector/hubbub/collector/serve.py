@@ -211,7 +211,7 @@ class _Events:
         self.failure = error
         self.stop.set()
 
-    def told(self, notice: Notice) -> None:
+    def notify(self, notice: Notice) -> None:
         getattr(self._operator_log, notice.level)(notice.words, **notice.facts)
 
 

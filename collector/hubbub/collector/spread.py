@@ -138,5 +138,5 @@ class _Named:
     def failed(self, error: BaseException) -> None:
         self._events.failed(error)
 
-    def told(self, notice: Notice) -> None:
-        self._events.told(replace(notice, facts={**notice.facts, "database": self._place}))
+    def notify(self, notice: Notice) -> None:
+        self._events.notify(replace(notice, facts={**notice.facts, "database": self._place}))

@@ -265,7 +265,7 @@ class Alone:
     shrinkage: float
 
     @classmethod
-    def beside(cls, taken: Taken) -> Alone:
+    def from_fit(cls, taken: Taken) -> Alone:
         design, fit = taken.design, taken.fit
         weight = fit.weights.cells
         values = np.unique(design.background[design.observed])
@@ -301,7 +301,7 @@ def is_known(norm: Array, largest_own: float) -> Mask:
 
 
 def _judged(design: Design, taken: Taken) -> StringEstimates:
-    fit, alone = taken.fit, Alone.beside(taken)
+    fit, alone = taken.fit, Alone.from_fit(taken)
     own, norm = alone.norms(design.gather)
     known = is_known(norm, float(own.max(initial=0)))
     estimate, std_error = alone.estimates(design.gather, norm, known)
