@@ -224,14 +224,8 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         figures=figures,
         columns=("method", "returned", "of them there", "precision", f"recall of the {setting.returned[1]} largest"),
         rows=tuple(
-            (
-                way,
-                f"{sizes[way]:.1f}",
-                f"{hits[way]:.1f}",
-                _share(hits[way], sizes[way]),
-                fixed_percent(recalled[way], 0),
-            )
-            for way in hits
+            (way, f"{sizes[way]:.1f}", f"{hit:.1f}", _share(hit, sizes[way]), fixed_percent(recalled[way], 0))
+            for way, hit in hits.items()
         ),
         chart=_picture(hits, sizes),
         caption="Strings returned, on average: those that somebody has, and those that nobody has.",
