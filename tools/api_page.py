@@ -279,9 +279,10 @@ def field_rows(cls: type) -> Iterator[str]:
 def _annotated(cls: type) -> dict[str, tuple[str, str]]:
     source = textwrap.dedent(inspect.getsource(cls))
     lines = source.splitlines()
-    body = ast.parse(source).body[0].body  # type: ignore[attr-defined]
+    (definition,) = ast.parse(source).body
+    assert isinstance(definition, ast.ClassDef)
     found: dict[str, tuple[str, str]] = {}
-    for item, following in itertools.pairwise([*body, None]):
+    for item, following in itertools.pairwise([*definition.body, None]):
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
             meaning = lines[item.end_lineno - 1][item.end_col_offset :].partition("#")[2].strip()
             if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
@@ -318,7 +319,9 @@ def _types_in(annotations: list[str], module: str) -> Iterator[tuple[str, str]]:
 
 def explanation(name: str, home: str) -> str:
     """One line about a type: what an alias stands for, what a class holds."""
-    _, item, said = _defined(name, home)  # type: ignore[misc]
+    definition = _defined(name, home)
+    assert definition is not None, f"{home} uses {name}, which no module of ours defines"
+    _, item, said = definition
     assert said, f"{home}.{name} is the type of something public, and nothing says what it means"
     if not isinstance(item, ast.ClassDef):
         return f"* `{name}` = `{ast.unparse(item.value)}`: {_escaped(said)}"

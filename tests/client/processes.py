@@ -11,14 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-HUBBUB = Path(sys.executable).with_name("hubbub")
+HUBBUB = Path(sys.executable).with_name("hubbub.exe" if sys.platform == "win32" else "hubbub")
 PATIENCE = 300
 """Seconds after which a process is believed to hang, however busy the machine is."""
 
 
 def clean_environment(**more: str) -> dict[str, str]:
     """Only what a process needs to start, and `more`."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT", "VIRTUAL_ENV") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "LANG", "PYTHONUTF8", "SYSTEMROOT", "USERPROFILE", "VIRTUAL_ENV")
+        if name in os.environ
+    }
     return {**kept, **more}
 
 

@@ -26,6 +26,7 @@ from hubbub.protocol.wire import unpack
 from tests.client.careless_app import registries
 from tests.client.install import Install
 from tests.client.registries import metric, registry, source
+from tests.systems import needs_timers
 
 METRICS = {metric.metric_hash: metric for registry in registries() for metric in registry}
 DEATHS = 3
@@ -97,10 +98,12 @@ def check(directory: Path, calls: int) -> str:
     return f"{made} calls, {died} deaths, {sent} messages; told {float(wire)}, charged {float(state)} of {LIMIT}"
 
 
+@needs_timers
 def test_no_life_spends_more_than_its_budget(tmp_path: Path) -> None:
     check(tmp_path, calls=1_500)
 
 
+@needs_timers
 @pytest.mark.proof
 def test_ten_thousand_calls_spend_no_more_than_the_budget(tmp_path: Path, figure) -> None:
     figure("budget", check(tmp_path, calls=10_000))

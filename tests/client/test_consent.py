@@ -13,6 +13,7 @@ from hubbub.client.consent import Decision, decisions, is_test_run, most_restric
 from tests.client.install import Install
 from tests.client.processes import hubbub, run_python, start_python
 from tests.client.registries import metric, registry, source
+from tests.systems import needs_posix_errors
 
 TRACK = {None: False, "": False, "0": False, "false": False, "FALSE": False, "1": True, "yes": True, "no": True}
 MODES = {None: None, "": None, "on": "on", "local": "local", "off": "off", "ON": "off", "maybe": "off"}
@@ -341,6 +342,7 @@ def test_another_purpose_asker_or_recipient_asks_again(install: Install, old: st
     assert client.mode == "on"
 
 
+@needs_posix_errors
 def test_an_answer_that_cannot_be_kept_means_off(install: Install) -> None:
     install.directory.write_text("a file where the directory should be")
     client = install.client()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sqlite3
 import threading
 from contextlib import suppress
@@ -275,7 +273,7 @@ def test_of_threads_and_processes_the_first_one_stays_and_a_kill_loses_nothing(
     for app in apps:
         assert app.stdout is not None
         lines = [app.stdout.readline() for _ in range(20)]
-        os.kill(app.pid, signal.SIGKILL)
+        app.kill()
         app.communicate()
         assert {line for line in lines if line.startswith("os")} == {"os repeated\n"}
     assert client.status().gathered == {"os": "macos", "crashed": "yes"}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import sqlite3
 import threading
 from contextlib import suppress
@@ -236,7 +234,7 @@ def test_threads_and_processes_add_to_one_sum_and_a_kill_loses_nothing_that_was_
     for app in apps:
         assert app.stdout is not None
         lines = [app.stdout.readline() for _ in range(50)]
-        os.kill(app.pid, signal.SIGKILL)
+        app.kill()
         lines += app.stdout.readlines()
         app.communicate()
         taken += [line.strip() for line in lines if line.endswith("\n")]

@@ -15,6 +15,7 @@ from hubbub.protocol.registry import tables_of
 from tests.client.install import Install
 from tests.client.processes import run_python
 from tests.client.registries import held, metric, source
+from tests.systems import needs_posix_modes
 from tests.vectors.registries import REGISTRIES
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "metrics.toml"
@@ -131,6 +132,7 @@ def test_what_is_kept_of_one_app_is_not_taken_for_another(install: Install, file
     assert Parsed({}, install.directory)._kept(other) is None
 
 
+@needs_posix_modes
 def test_the_file_is_its_owners_alone_and_nothing_is_left_beside_it(install: Install, file: Path) -> None:
     before = os.umask(0)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import tempfile
 import threading
 from collections import Counter
@@ -14,6 +13,7 @@ from tests.client.answering_server import HANG
 from tests.client.install import Install, reports_in
 from tests.client.processes import PATIENCE, run_file, run_python, start_python
 from tests.client.registries import clear, clear_metric, metric, registry
+from tests.systems import needs_fork, needs_limits
 
 BEGIN = """
 import json, os, sys, threading, time
@@ -68,7 +68,7 @@ def test_a_process_killed_from_outside_right_after_record_loses_nothing(install:
     script = BEGIN + "make().record('theme', True)\nprint('recorded')\nsys.stdin.read()"
     process = start_python(script, *arguments(install))
     assert process.stdout.readline() == "recorded\n"
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.communicate(timeout=PATIENCE)
     assert end_of_day(install) == [1]
 
@@ -88,6 +88,7 @@ for fork in range(4):
 """
 
 
+@needs_fork
 def test_all_records_of_both_sides_of_a_fork_survive(install: Install) -> None:
     install.agreed(FLAGS).close()
     for round_ in range(3):
@@ -97,6 +98,7 @@ def test_all_records_of_both_sides_of_a_fork_survive(install: Install) -> None:
     assert (counts["made"], counts["sent"]) == (3 * MANY, 3 * MANY)
 
 
+@needs_fork
 def test_parent_and_child_may_record_at_the_same_time(install: Install) -> None:
     install.agreed(FLAGS).close()
     script = """
@@ -114,6 +116,7 @@ client.close()
     assert end_of_day(install) == [1] * MANY
 
 
+@needs_fork
 def test_threads_that_fork_at_once_neither_lose_records_nor_hang(install: Install) -> None:
     install.agreed(FLAGS).close()
     script = """
@@ -138,6 +141,7 @@ print(json.dumps(client.mode))
     assert end_of_day(install) == [1] * MANY
 
 
+@needs_fork
 def test_both_sides_of_a_fork_have_a_timer_of_their_own(install: Install) -> None:
     client = install.agreed()
     client.close()
@@ -161,6 +165,7 @@ print(json.dumps([os.waitpid(child, 0)[1], timers()]))
     assert len(install.server.bodies) == 2
 
 
+@needs_fork
 def test_a_fork_finds_no_thread_of_ours_so_python_does_not_warn(install: Install) -> None:
     install.agreed().close()
     script = """
@@ -177,6 +182,7 @@ print(json.dumps(client.mode))
     assert run_python(BEGIN + script, *arguments(install)) == "on"
 
 
+@needs_fork
 def test_a_forked_child_drops_what_its_parent_claimed_and_what_waits_in_it(install: Install) -> None:
     install.agreed().close()
     script = """
@@ -194,6 +200,7 @@ print(json.dumps([os.waitpid(child, 0)[1], len(client._recorder._waiting)]))
     assert run_python(BEGIN + script, *arguments(install)) == [0, 1]
 
 
+@needs_fork
 def test_a_child_forked_while_the_sender_waits_for_an_answer_is_not_stuck(install: Install) -> None:
     install.agreed().close()
     install.days(1)
@@ -276,6 +283,9 @@ def test_eight_threads_of_one_client_make_one_report_for_each_metric(install: In
     assert end_of_day(install) == [1] * MANY
 
 
+COUNTS_FILES = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are counted in /proc")
+
+
 def run_clients(install: Install, number: int) -> int:
     """So many installs in one process, all alive at once: a day, its end, delivery. Returns the files left open."""
     asks = registry(metric("theme"), metric("page", "string"))
@@ -305,12 +315,13 @@ def assert_all_arrived(install: Install, number: int) -> None:
     assert counted == {"theme": number, "page": number}
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are counted in /proc")
+@COUNTS_FILES
 def test_three_hundred_clients_in_one_process_deliver_and_leave_no_file_open(install: Install) -> None:
     assert run_clients(install, 300) <= 5  # connections that the server has not yet closed
     assert_all_arrived(install, 300)
 
 
+@COUNTS_FILES
 @pytest.mark.proof
 def test_five_thousand_clients_in_one_process_deliver_and_leave_no_file_open(install: Install, figure) -> None:
     left = run_clients(install, 5000)
@@ -319,6 +330,7 @@ def test_five_thousand_clients_in_one_process_deliver_and_leave_no_file_open(ins
     figure("clients in one process, all alive at once", f"5000, {len(install.server.bodies)} messages delivered")
 
 
+@needs_limits
 def test_clients_need_few_files_whatever_the_limit_is(install: Install) -> None:
     script = """
 import resource
@@ -337,6 +349,7 @@ print(json.dumps([sum(client.status().counts["made"] for client in clients), *{c
         assert run_python(BEGIN + script, *arguments(install)) == [120, "on"]
 
 
+@needs_limits
 def test_an_app_without_a_file_to_spare_is_not_hurt(install: Install) -> None:
     install.agreed().close()
     install.days(1)

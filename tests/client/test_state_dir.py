@@ -13,10 +13,12 @@ from hubbub.client.state_dir import WOULD_NOT_LAST, in_container, state_director
 from tests.client.install import Install
 from tests.client.processes import run_unprivileged
 from tests.client.registries import metric, source
+from tests.systems import needs_posix_modes, needs_posix_paths, needs_posix_users
 
 APP = "org.example.editor"
 
 
+@needs_posix_paths
 @pytest.mark.parametrize(
     ("platform", "environ", "place"),
     [
@@ -44,6 +46,7 @@ def test_a_client_uses_the_place_that_the_environment_names(install: Install, en
     assert (tmp_path / "states" / APP / "state.db").exists()
 
 
+@needs_posix_modes
 def test_the_directory_is_0700_and_every_file_in_it_0600_whatever_the_umask(install: Install) -> None:
     before = os.umask(0)
     try:
@@ -72,6 +75,7 @@ def test_the_directory_is_its_owners_alone_from_its_first_moment(
     assert modes == [0o700]
 
 
+@needs_posix_modes
 def test_a_directory_that_was_open_to_others_is_closed_to_them(install: Install) -> None:
     install.directory.mkdir(mode=0o755)
     install.agreed()
@@ -122,6 +126,7 @@ def test_a_container_with_an_explicit_directory_is_like_any_other_place(install,
     assert install.agreed(state_dir=None).mode == "on"
 
 
+@needs_posix_users
 def test_a_user_without_a_home_is_off_with_the_reason(install: Install, environment: pytest.MonkeyPatch) -> None:
     def nobody(uid: int) -> None:
         raise KeyError(uid)
@@ -160,18 +165,21 @@ def run_app(install: Install, directory: Path) -> tuple[str, str]:
     return mode, rule
 
 
+@needs_posix_modes
 def test_a_directory_that_cannot_be_made_means_off(install: Install, tmp_path: Path) -> None:
     (tmp_path / "sealed").mkdir(mode=0o555)
     place = tmp_path / "sealed" / "state"
     assert run_app(install, place) == ("off", f"the answer could not be kept: {place}: Permission denied")
 
 
+@needs_posix_modes
 def test_a_directory_below_a_file_means_off(install: Install, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = tmp_path / "file" / "state"
     assert run_app(install, place) == ("off", f"the answer could not be kept: {place}: Not a directory")
 
 
+@needs_posix_modes
 def test_a_state_that_became_read_only_means_off_and_keeps_what_it_holds(install: Install) -> None:
     client = install.agreed()
     client.record("dark_theme", True)
@@ -185,6 +193,7 @@ def test_a_state_that_became_read_only_means_off_and_keeps_what_it_holds(install
     assert (install.directory / "state.db").read_bytes() == before
 
 
+@needs_posix_modes
 def test_a_corrupt_state_that_cannot_be_set_aside_means_off(install: Install) -> None:
     install.directory.mkdir()
     (install.directory / "state.db").write_bytes(b"no database at all" * 500)
@@ -196,6 +205,7 @@ def test_a_corrupt_state_that_cannot_be_set_aside_means_off(install: Install) ->
     shutil.rmtree(install.directory)
 
 
+@needs_posix_modes
 def test_a_file_that_cannot_be_read_means_off(install: Install) -> None:
     install.agreed().close()
     (install.directory / "state.db").chmod(0)

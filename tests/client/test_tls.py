@@ -14,6 +14,7 @@ from hubbub.client.tls import Ended, TlsUse
 from tests.client.answering_server import HANG, AnsweringServer
 from tests.client.install import Install
 from tests.client.processes import run_python
+from tests.systems import needs_fork
 
 AN_APP_THAT_ENDS = """
 import ssl, sys, threading
@@ -172,5 +173,6 @@ over.set()
 """
 
 
+@needs_fork
 def test_a_child_does_not_wait_for_its_parents_threads() -> None:
     assert run_python(A_FORK_MEANWHILE) == 7

@@ -47,7 +47,7 @@ class Events:
 
     async def words(self):
         name, notice = await self.next()
-        assert name == "told"
+        assert name == "notify"
         return notice.words
 
     def empty(self):

@@ -13,11 +13,15 @@ import pytest
 
 from hubbub.command.main import main
 from hubbub.command.table import SUBCOMMANDS
+from tests.client.processes import HUBBUB
 from tests.interrupts import interruptible
+from tests.systems import needs_locks, needs_pipes, needs_posix_errors
 
-HUBBUB = Path(sys.executable).with_name("hubbub")
 REGISTRY = (Path(__file__).resolve().parents[2] / "examples" / "metrics.toml").read_text()
-ON_POSIX = pytest.mark.skipif(os.name != "posix", reason="needs POSIX pipes and signals")
+COMMANDS = [
+    pytest.param(name, marks=[needs_locks] if command.module.startswith("hubbub.collector") else [])
+    for name, command in SUBCOMMANDS.items()
+]
 
 
 def hubbub(*arguments: str | Path, status: int = 0) -> subprocess.CompletedProcess[str]:
@@ -69,7 +73,7 @@ def test_a_wrong_option_is_answered_in_one_line_and_not_with_all_options(capsys)
     assert said.endswith("; `hubbub completion --help` lists all")
 
 
-@pytest.mark.parametrize("name", SUBCOMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself_with_an_example(name, capsys):
     """In this process: forty interpreters that each import numpy would show nothing more."""
     with pytest.raises(SystemExit, match="0"):
@@ -79,7 +83,7 @@ def test_every_command_explains_itself_with_an_example(name, capsys):
     assert f"  hubbub {name}" in explanation.partition("example")[2]
 
 
-@pytest.mark.parametrize("name", SUBCOMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_row_of_the_table_leads_to_a_command(name):
     module = importlib.import_module(SUBCOMMANDS[name].module)
     for verb in ("add", "run"):
@@ -103,6 +107,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
     assert hubbub("label", missing, status=2).stderr == f"hubbub label: {missing}: No such file or directory\n"
 
 
+@needs_posix_errors
 def test_a_folder_in_place_of_a_file_is_named(tmp_path):
     assert hubbub("label", tmp_path, status=2).stderr == f"hubbub label: {tmp_path}: Is a directory\n"
 
@@ -137,7 +142,7 @@ def test_a_no_is_status_1_and_no_error(metrics, tmp_path):
 # --- pipes and signals --------------------------------------------------------------------------------------------
 
 
-@ON_POSIX
+@needs_pipes
 @pytest.mark.parametrize("line", ["label {metrics}", "label {metrics} --json", "label --help", "--help", "--version"])
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 def test_a_reader_that_leaves_early_is_no_error(metrics, line, unbuffered):
@@ -155,7 +160,7 @@ def test_a_reader_that_leaves_early_is_no_error(metrics, line, unbuffered):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@ON_POSIX
+@needs_pipes
 def test_an_interrupt_ends_it_quietly_with_status_130(tmp_path):
     endless = tmp_path / "metrics.toml"
     os.mkfifo(endless)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,13 @@ import pytest
 from hubbub.protocol.pair import PairTally, count_pairs
 from hubbub.protocol.report import Report
 from hubbub.protocol.tally import Tally, count
+from tests.client.processes import HUBBUB
 from tests.protocol.pairs import pair
 from tests.protocol.test_pair import batches_of
 from tests.protocol.toml import registry, source
 
 HERE = Path(__file__).resolve().parent
 EXAMPLE = HERE.parent.parent / "examples" / "metrics.toml"
-HUBBUB = Path(sys.executable).with_name("hubbub")
 
 
 def hubbub(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -11,8 +11,12 @@ import pytest
 from hubbub.client.identity import cohort_of
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start, epoch_text, parse_epoch
 from tests.protocol.test_vectors import vectors
+from tests.systems import needs_zones
 
 EPOCHS, COHORTS = vectors("epochs"), vectors("cohorts")
+
+
+pytestmark = needs_zones
 
 
 @pytest.fixture(params=["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"], autouse=True)

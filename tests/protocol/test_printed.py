@@ -8,10 +8,12 @@ import pytest
 
 from hubbub.protocol.printed import (
     fixed_percent,
+    in_points,
     intervals_of,
     number,
     percent,
     plain_percent,
+    points,
     short_number,
     short_percent,
     text_table,
@@ -69,6 +71,11 @@ def test_round_shares_and_intervals_have_no_more_digits_than_they_need():
     assert plain_percent(0.12345, 3) == "12.3 %"
     assert [fixed_percent(0.5), fixed_percent(0.5, 0), fixed_percent(0.02, sign="+")] == ["50.0 %", "50 %", "+2.0 %"]
     assert intervals_of(0.95) == "95 % interval"
+
+
+def test_shares_differ_by_points_of_percent():
+    assert [points(0.05), points(0.1234, ".2g"), points(0.01)] == ["5 points", "12 points", "1 point"]
+    assert [in_points(-0.012, ".1f"), points(nan)] == ["-1.2", "unknown points"]
 
 
 def test_a_table_without_a_header_has_only_its_rows_and_may_cut_nothing():

@@ -1,4 +1,4 @@
-"""Whoever opens a folder finds the way: its README has a line for every module in it."""
+"""Whoever opens a folder finds the way: its README has a line for every module in it, and no line is about many."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ FLAT = ("tests", "tools")
 """Their README names what lies in them directly; the folders within mirror those above."""
 
 
-def named_in(readme: str) -> Counter[str]:
-    """The modules that have a line: in the first cell of a table's row, or at the beginning of a list's item."""
+def lines_of(readme: str) -> list[list[str]]:
+    """What each line names: in the first cell of a table's row, or at the beginning of a list's item."""
     heads = re.findall(r"^(?:\| (.*?) \||\* ((?:`[^`]+`[, ]*)+))", readme, re.MULTILINE)
-    words = [word for head in heads for quoted in re.findall(r"`([^`]+)`", "".join(head)) for word in quoted.split()]
-    return Counter(word.rpartition("/")[2].removesuffix(".py") for word in words)
+    words = [[word for quoted in re.findall(r"`([^`]+)`", "".join(head)) for word in quoted.split()] for head in heads]
+    return [[word.rpartition("/")[2].removesuffix(".py") for word in line] for line in words]
+
+
+def named_in(readme: str) -> Counter[str]:
+    """The modules that have a line, and how many have it under that name."""
+    return Counter(name for line in lines_of(readme) for name in line)
 
 
 def test_every_module_has_a_line_in_the_readme_of_its_folder() -> None:
@@ -32,6 +37,17 @@ def test_every_module_has_a_line_in_the_readme_of_its_folder() -> None:
                 if named[path.stem] < 0:
                     missing.append(path.relative_to(ROOT).as_posix())
     assert not missing, "give these a line in the README.md of their top-level folder:\n" + "\n".join(missing)
+
+
+def test_no_line_is_about_more_than_two_modules() -> None:
+    """Or it says of none of them what it knows."""
+    crowded = []
+    for folder in (*FOLDERS, *FLAT):
+        modules = {path.stem for path in (ROOT / folder).glob("*.py" if folder in FLAT else "**/*.py")}
+        for line in lines_of((ROOT / folder / "README.md").read_text(encoding="utf-8")):
+            if len(modules.intersection(line)) > 2:
+                crowded.append(f"{folder}/README.md: {' '.join(line)}")
+    assert crowded == []
 
 
 def test_a_module_that_no_readme_names_is_noticed() -> None:

@@ -1,10 +1,13 @@
-"""Texts that people read use plain words: what the commands, the label, the dashboard and the errors say, the README,
-and the pages for users. A list of oddities that were once in them, each with what to write instead, keeps them away."""
+"""Texts that people read use plain words: what the commands, the label, the dashboard and the errors say, all pages and
+READMEs, and the comments of the code that is shipped. A list of oddities that were once in them, each with what to
+write instead, keeps them away."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,9 +21,11 @@ BANNED = {
     r"(cannot be|not) told from": "not statistically different from; looks the same as; not detected",
     r"may be nothing": "is below the detection limit",
     r"noise could not have made": "no significant change",
-    r"shall be seen": "probability of detection",
+    r"\bshall\b": "is to; may; or what happens",
+    r"\bnought\b": "zero",
     r"on the way ever holds": "neither the collector nor the analyst ever receives an individual answer",
     r"\bspeaks? of\b": "describes",
+    r"\bof whom\b[^.]{0,20}\bspeaks?\b": "which installs the numbers describe",
     r"torn tail": "incomplete last record",
     r"in the making": "collecting",
     r"at most so (much|sure)": "to at most this; upper bound",
@@ -30,14 +35,13 @@ BANNED = {
     r"numbers that came": "last data received",
     r"\b(thereof|whereby|hitherto|whence|whilst|lest|unto|henceforth|ere)\b": "a word of today",
 }
-PAGES = [
-    "README.md",
-    *(f"docs/{name}.md" for name in (
-        "index", "tutorial", "your-data", "operator", "analyst", "dashboard", "planning", "simulating", "publishing",
-        "choosing-epsilons", "metrics-toml", "discovery", "histories", "commands", "http", "scaling", "shared-store",
-        "experiments", "estimation", "benchmarks",
-    )),
-]  # fmt: skip
+CAUSAL_FOR = {r"[,;] for (it|they|he|she|nobody|nothing|there|then)\b": "as, because, or a colon"}
+"""Looked for in comments and pages. In a text of the code, gaps and lists make other sentences look like it."""
+PAGES = sorted([
+    *(page for page in ROOT.glob("*.md")),
+    *(ROOT / "docs").rglob("*.md"),
+    *(readme for folder in (*FOLDERS, "tests", "tools", "examples") for readme in (ROOT / folder).rglob("README.md")),
+])  # fmt: skip
 
 
 def texts_of_code() -> Iterator[tuple[str, str]]:
@@ -57,19 +61,49 @@ def _text(node: ast.Constant | ast.JoinedStr) -> str:
     return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
 
 
+def comments_of(source: str) -> Iterator[tuple[int, str]]:
+    """The docstrings of a module and of what is in it, and its comments, with lines; a comment of several is one."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, _one_line(node.value.value)
+    together: list[str] = []
+    last = begin = 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            if token.start[0] != last + 1 or token.line.strip() != token.string:
+                if together:
+                    yield begin, " ".join(together)
+                together, begin = [], token.start[0]
+            together.append(token.string.lstrip("# "))
+            last = token.start[0]
+    if together:
+        yield begin, " ".join(together)
+
+
+def comments_of_code() -> Iterator[tuple[str, str]]:
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for line, text in comments_of(path.read_text(encoding="utf-8")):
+                yield f"{path.relative_to(ROOT)}:{line}", text
+
+
 def texts_of_files() -> Iterator[tuple[str, str]]:
-    """Pages for users, templates, and what else is shown or shipped as it is; line ends are spaces."""
+    """Pages, templates, and what else is shown or shipped as it is; line ends are spaces."""
     shipped = [
         path for folder in FOLDERS for kind in ("html", "yml", "toml") for path in (ROOT / folder).rglob(f"*.{kind}")
     ]
     examples = [*(ROOT / "examples").rglob("*.toml"), *(ROOT / "examples").rglob("*.py")]
-    for path in sorted([*(ROOT / page for page in PAGES), *shipped, *examples]):
-        yield str(path.relative_to(ROOT)), re.sub(r"\s+", " ", path.read_text(encoding="utf-8"))
+    for path in sorted([*PAGES, *shipped, *examples]):
+        yield str(path.relative_to(ROOT)), _one_line(path.read_text(encoding="utf-8"))
 
 
-def oddities(texts: Iterator[tuple[str, str]]) -> list[str]:
+def _one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def oddities(texts: Iterator[tuple[str, str]], banned: dict[str, str] = BANNED) -> list[str]:
     """Where a banned word stands, and what to write instead."""
-    patterns = [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in BANNED.items()]
+    patterns = [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in banned.items()]
     return [
         f"{place}: {found[0]!r} ... instead: {instead}"
         for place, text in texts
@@ -86,8 +120,14 @@ def test_no_text_of_the_code_has_an_oddity() -> None:
 
 def test_no_page_template_or_example_has_an_oddity() -> None:
     texts = list(texts_of_files())
-    assert len(texts) > 30
-    assert oddities(iter(texts)) == []
+    assert len(texts) > 60
+    assert oddities(iter(texts), BANNED | CAUSAL_FOR) == []
+
+
+def test_no_comment_or_docstring_has_an_oddity() -> None:
+    texts = list(comments_of_code())
+    assert len(texts) > 4000
+    assert oddities(iter(texts), BANNED | CAUSAL_FOR) == []
 
 
 @pytest.mark.parametrize("text", ["365 reports betray everyone", "whom it Speaks of", "It goes on by itself."])
@@ -96,7 +136,14 @@ def test_an_oddity_is_noticed(text: str) -> None:
     assert found.startswith("here: ")
 
 
-def test_an_oddity_in_an_f_string_is_noticed_and_in_a_docstring_left() -> None:
-    tree = ast.parse('"""in the making"""\nx = f"{n} reports in the making"\n')
+def test_an_oddity_in_an_f_string_is_noticed() -> None:
+    tree = ast.parse('x = f"{n} reports in the making"')
     string = next(node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr))
     assert oddities(iter([("here", _text(string))]))
+
+
+def test_an_oddity_in_a_docstring_or_in_a_comment_of_two_lines_is_noticed() -> None:
+    two = "# The variance is nought, and in the\n# making. It waits, for it\n# can."
+    source = f'"""It is in\nthe making."""\n{two}\nx = 1  # shall\n'
+    found = [oddities(iter([(str(line), text)]), BANNED | CAUSAL_FOR) for line, text in comments_of(source)]
+    assert [len(each) for each in found] == [1, 3, 1]

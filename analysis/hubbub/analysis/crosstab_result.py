@@ -98,7 +98,7 @@ class Crosstab:
     segment: Segment = ()  # the installs it is about; empty: all
     epochs: tuple[str, ...]  # the days, weeks or months pooled, in order
     estimand: Estimand  # which installs the intervals describe
-    of: Whom  # of whom shares are shares: everyone, or those who answered both
+    of: Whom  # what shares are parts of: everyone, or those who answered both
     confidence: float  # of all intervals, such as 0.95
     correction: Correction  # how p_adjusted allows for many cells
     num_reports: int  # batches with one report of both, or reports of the cross

@@ -2,7 +2,7 @@
 
 An install that agreed sends one report of every metric for each period in which its app ran, whatever was recorded. So
 the reports of a metric and period are installs, counted exactly: those that agreed, ran, and whose message has arrived
-by now. Where several metrics have the same period the largest number counts, for one may have ended, begun or used up
+by now. Where several metrics have the same period the largest number counts, as one may have ended, begun or used up
 its budget; reports of earlier definitions of a metric are of other installs, and are added. Metrics whose answers have
 a history ask some of the installs in each period, and say nothing here. Those with a `sample` ask a share of all: they
 count where no other metric does, each report for as many installs as that is one in, and then it is an estimate.

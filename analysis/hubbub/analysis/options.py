@@ -9,11 +9,11 @@ from typing import Literal, get_args
 from hubbub.protocol.invalid import require
 
 Estimand = Literal["reporting", "population"]
-"""Of whom intervals speak: of the installs that reported, or of the population they are a random sample of."""
+"""Which installs intervals describe: those that reported, or the population they are a random sample of."""
 Correction = Literal["bonferroni", "benjamini-hochberg"]
 """How adjusted p-values allow for many tests: for the chance of any mistake, or for their share among what is found."""
 Whom = Literal["answered", "all"]
-"""Of whom shares are shares."""
+"""Whose answers a share is part of: all installs', or those of the ones that answered."""
 
 ESTIMANDS: tuple[Estimand, ...] = get_args(Estimand)
 CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
@@ -26,7 +26,7 @@ class Options:
     """How to decode. Raises `Invalid` for what does not exist."""
 
     confidence: float = 0.95  # of all intervals
-    estimand: Estimand = "reporting"  # of whom intervals speak: installs that reported, or the population they sample
+    estimand: Estimand = "reporting"  # what intervals describe: installs that reported, or the population they sample
     correction: Correction = "bonferroni"  # how tests of many values at once are corrected
     exclude_absent: bool = False  # whether shares are of those who answered
     fake_share: float = 0.01  # the share of fake reports whose effect is computed

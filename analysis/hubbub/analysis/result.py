@@ -89,8 +89,8 @@ class Decoding:
     made_of_others: bool = False  # whether a value is an answer of each of two metrics, `linux · yes`
     segment: Segment = ()  # the installs it is about, such as those of one release; empty: all
     epochs: tuple[str, ...]  # the days, weeks or months pooled, in order
-    estimand: Estimand  # of whom the intervals speak: the installs that reported, or those they are a sample of
-    of: Whom  # of whom shares are shares: everyone, or those who answered
+    estimand: Estimand  # which installs the intervals describe: those that reported, or those they are a sample of
+    of: Whom  # what shares are parts of: everyone, or those who answered
     confidence: float  # of all intervals, such as 0.95
     correction: Correction  # how p_adjusted allows for many tests
     num_reports: int  # reports counted

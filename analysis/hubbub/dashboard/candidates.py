@@ -1,4 +1,4 @@
-"""Strings to look for: the lists a dashboard was started with, and those uploaded since. In memory only, for what an
+"""Strings to look for: the lists a dashboard was started with, and those uploaded since. In memory only: what an
 analyst guesses need not touch a disk."""
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Poller:
     def __init__(
         self, source: Source, token: str | None, every: float, clock: Callable[[], float], *, keep_refused: bool = False
     ) -> None:
-        """`keep_refused`: a token that was refused is tried again, for nobody could give another one."""
+        """`keep_refused`: a token that was refused is tried again, as nobody could give another one."""
         self._source = source
         self._given = token
         self._tokens = [] if token is None else [token]

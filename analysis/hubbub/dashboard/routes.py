@@ -206,7 +206,7 @@ async def _uploaded(request: web.Request) -> tuple[str, bytes]:
     async for part in await request.multipart():
         if getattr(part, "name", None) == "file":
             content = bytearray()
-            while chunk := await part.read_chunk(1 << 16):  # type: ignore[union-attr]
+            while chunk := await part.read_chunk(1 << 16):  # type: ignore[union-attr]  # a part with a name is no nested form
                 content += chunk
                 if len(content) > limit:
                     raise web.HTTPRequestEntityTooLarge(max_size=limit, actual_size=len(content))

@@ -195,7 +195,7 @@ def change(before: Decoding | None, after: Decoding | None, since: str, metrics:
 
 
 def _tested(decoding: Decoding) -> set[tuple[str, str]]:
-    """The rows whose change a page speaks of: a mean, the quantiles of a card, or all answers."""
+    """The rows whose change a page describes: a mean, the quantiles of a card, or all answers."""
     if NUMBER in decoding.roles:
         return {(decoding.values[i], decoding.roles[i]) for i in card_rows(decoding)}
     return {key for key in zip(decoding.values, decoding.roles, strict=True) if key[1] == ANSWER}

@@ -28,7 +28,7 @@ QUIET = "quiet w"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`css` is the class of its cells; that of the first column is never used, for it names the rows."""
+    """`css` is the class of its cells; that of the first column is never used, as it names the rows."""
 
     name: str
     css: str = ""

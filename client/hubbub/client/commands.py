@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubbub.client import control
 from hubbub.client.consent import Decision, is_test_run, most_restrictive
@@ -25,6 +25,9 @@ from hubbub.protocol.printed import text_table
 from hubbub.protocol.refusal import IN_WORDS
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import in_words as segment_in_words
+
+if TYPE_CHECKING:
+    from hubbub.protocol.vocabulary import Cadence
 
 
 def _add_state(parser: ArgumentParser, example: str, every: str = "") -> None:
@@ -284,7 +287,7 @@ def _done(arguments: Namespace, text: str) -> int:
     return 0
 
 
-def _period(every: str) -> str:
+def _period(every: Cadence) -> str:
     return "month" if every == "once" else every
 
 

@@ -113,7 +113,7 @@ else:
 
 
 class Pending(Value):
-    """A message that waits, or is still in the making: all that would leave."""
+    """A message that waits, or is still being collected: all that would leave."""
 
     every: Cadence
     """The cadence: `day`, `week`, `month` or `once`."""
@@ -302,7 +302,7 @@ def _gathered(db: sqlite3.Connection, agreed: Registry | None) -> dict[str, str]
 
 
 def pending(state: State, registry: Registry | None) -> list[Pending]:
-    """Every message that waits or is in the making, oldest first."""
+    """Every message that waits or is being collected, oldest first."""
     if not state.exists():
         return []
     names = {metric.metric_hash: metric.name for metric in registry or ()}

@@ -94,7 +94,7 @@ def _final_report(desk: Desk, metric: Metric, epoch: int, segment: Segment) -> R
 
 def close_past(db: sqlite3.Connection, now: float) -> None:
     """Close every epoch that is over, without a message, whatever was recorded in it: were those with records closed
-    alone, whether a message comes would tell. What is in the making stays."""
+    alone, whether a message comes would tell. What is being collected stays."""
     for every in CADENCES:
         over = (every, epoch_of(every, now))
         db.execute("DELETE FROM reports WHERE every = ? AND epoch < ?", over)

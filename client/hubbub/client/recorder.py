@@ -329,7 +329,7 @@ def is_expired(metric: Metric, epoch: int) -> bool:
     return epoch_start(metric.every, epoch) >= end
 
 
-# --- reports in the making ----------------------------------------------------------------------------------------
+# --- reports of epochs that are not over --------------------------------------------------------------------------
 
 
 def in_the_making(db: sqlite3.Connection) -> list[tuple[Cadence, int, str, int, bytes]]:

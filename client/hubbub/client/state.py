@@ -1,4 +1,4 @@
-"""The one SQLite file of an install: identity, memos, ledger, reports in the making, outbox, counts.
+"""The one SQLite file of an install: identity, memos, ledger, reports being collected, outbox, counts.
 
 Everything that must happen together happens in one `transaction`. Several threads and processes share the file: a
 thread lock here, SQLite's lock between processes, and neither is waited for longer than 100 ms. A connection never

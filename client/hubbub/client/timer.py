@@ -71,7 +71,7 @@ class Timer:
         self.thread: threading.Thread | None = None
         """The one that repeats `step`; set by `timers`."""
         self.poked = False
-        """Whether that thread shall come sooner than it was told to."""
+        """Whether that thread is to come sooner than it was told to."""
         self._owners: weakref.WeakSet[Owner] = weakref.WeakSet()
         self._endpoint, self._post, self._segment = endpoint, post, segment
         self._send_delay, self._chance = send_delay, timing or chance_from(random)
@@ -230,8 +230,8 @@ class Timer:
             return self.condition.wait_for(idle, max(0.0, deadline - time.monotonic()))
 
     def wait_at_exit(self, deadline: float) -> None:
-        """Let the thread finish, unless the last attempt failed. What it is still sending then counts as failed: the
-        next exit shall not wait for it again."""
+        """Let the thread finish, unless the last attempt failed. What it is still sending then counts as failed, so
+        that the next exit does not wait for it again."""
         if self._failed or self.finish(deadline):
             return
         with self.condition:

@@ -32,9 +32,9 @@ def say(number: Fraction) -> str:
     return text if Fraction(text) == number else str(number)
 
 
-def plural(number: int, of: str, form: str = "") -> str:
-    """`1 epoch`, `3 epochs`; with the form `,` also `2,000 epochs`."""
-    return f"{number:{form}} {of}{'s' * (number != 1)}"
+def plural(number: int | str, of: str, form: str = "") -> str:
+    """`1 epoch`, `3 epochs`; with the form `,` also `2,000 epochs`. A number that is written already is a string."""
+    return f"{number:{form}} {of}{'s' * (number not in (1, '1'))}"
 
 
 def brief(raw: Any) -> str:

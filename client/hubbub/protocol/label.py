@@ -439,7 +439,7 @@ def _of_100(probability: Fraction) -> str:
 
 def span(metric: Metric) -> str:
     number, unit = metric.retention[:-1], {"d": "day", "w": "week", "m": "month", "y": "year"}[metric.retention[-1]]
-    return f"{number} {unit}{'s' * (number != '1')}"
+    return plural(number, unit)
 
 
 def _row(key: str, text: str) -> list[str]:

@@ -120,8 +120,8 @@ def few_points(metric: Metric, registry: Registry) -> Iterator[str]:
     spent = show(metric.epsilon_lifetime / metric.max_values * slots)
     yield (
         f"max_values is {metric.max_values} and so {metric.shape.slots_in_words}: max_values = {slots} gives as many "
-        f"points as are best at this epsilon, and intervals up to {100 * (1 - error):.0f} % narrower, for a lifetime "
-        f"epsilon of {spent} instead of {show(metric.epsilon_lifetime)}"
+        f"points as are best at this epsilon, and intervals up to {fixed_percent(1 - error, 0)} narrower, for a "
+        f"lifetime epsilon of {spent} instead of {show(metric.epsilon_lifetime)}"
     )
 
 

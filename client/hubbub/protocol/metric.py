@@ -205,7 +205,7 @@ class Definition(Value, kw_only=True):
         if self.one_hot:
             return log_above(high / low)
         width = max(self.shape.width(cohort) for cohort in range(self.shape.num_cohorts))
-        return width * log_above(max(high / low, (1 - low) / (1 - high)), 12)  # finer, for it is counted many times
+        return width * log_above(max(high / low, (1 - low) / (1 - high)), 12)  # finer: it is counted many times
 
     # -- JSON: in tallies, and as the text that is hashed
 

@@ -47,7 +47,7 @@ def many_bit_noise(epsilon_one_report: Fraction, epsilon_permanent: Fraction, nu
     """The least noise for masks with `num_hashes` bits set of many (L-OSUE): permanent a1 = 1/2, symmetric reports.
 
     Then q* = 1/2 and p* = 1/(1 + e**epsilon_one_report), as if there were no memo at all: keeping it costs nothing.
-    With several hashes each bit gets its share of the epsilons, for that many bits may be lost and gained.
+    With several hashes each bit gets its share of the epsilons, because that many bits may be lost and gained.
     """
     a0 = _round_up(1 / (1 + exp_below(epsilon_permanent / num_hashes)))
     return _with_symmetric_reports(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FORMAT = "hubbub.pair_tally"
 VERSION = 1
 MAX_PAIR_CELLS = 1 << 20
-"""Counters of one pair and epoch, 8 MB: a sixteenth of what one metric may take, for each batch touches all of them."""
+"""Counters of one pair and epoch, 8 MB: a sixteenth of what one metric may take, as each batch touches all of them."""
 
 _KEYS = {"format", "version", "pair_hash", "pair", "epochs"}
 _EPOCH_KEYS = {"epoch", "num_batches", "first", "second", "both"}

@@ -1,13 +1,14 @@
 """How shares, numbers and tables are printed, the same everywhere.
 
-Shares are shares elsewhere, and percent only where a person reads them. The standard library is all it needs; nothing
-that an app loads at its start is here.
+Shares are shares elsewhere, and percent only where a person reads them. Nothing that an app loads at its start is here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from math import isfinite, log10
+
+from hubbub.protocol.invalid import plural
 
 
 def percent(share: float) -> str:
@@ -31,13 +32,23 @@ def plain_percent(share: float, digits: int = 6) -> str:
 
 
 def fixed_percent(share: float, decimals: int = 1, sign: str = "") -> str:
-    """With this many decimals, whatever its size; `sign` is that of a format, `+` where a plus shall be shown."""
+    """With this many decimals, whatever its size; `sign` is that of a format, `+` where a plus is to be shown."""
     return f"{100 * share:{sign}.{decimals}f} %"
 
 
 def short_percent(share: float) -> str:
     """With two digits that say something, however small the share."""
     return fixed_percent(share, min(max(0, 1 - int(log10(share * 100) // 1)), 8) if share > 0 else 0)
+
+
+def in_points(difference: float, form: str = "g") -> str:
+    """How far apart two shares are, in points of percent and in this format: the number alone."""
+    return f"{100 * difference:{form}}" if isfinite(difference) else "unknown"
+
+
+def points(difference: float, form: str = "g") -> str:
+    """With its unit: `5 points`."""
+    return plural(in_points(difference, form), "point")
 
 
 def intervals_of(confidence: float) -> str:

@@ -49,7 +49,7 @@ class Value:
         own = {name: kind for name, kind in cls.__annotations__.items() if not str(kind).startswith("ClassVar")}
         cls.fields = {**cls.fields, **own}
         cls.defaults = {**cls.defaults, **{name: cls.__dict__[name] for name in own if name in cls.__dict__}}
-        cls.__match_args__ = tuple(cls.fields)  # type: ignore[attr-defined, misc]
+        cls.__match_args__ = tuple(cls.fields)  # type: ignore[attr-defined, misc]  # for `match`; mypy wants a literal
 
     def __init__(self, *values: Any, **named: Any) -> None:
         fields = self.fields

@@ -28,14 +28,14 @@ VERSION = 1
 MAX_JSON_BYTES = 1 << 20
 
 _MAGIC = b"HUBB"
-_HEADER = struct.Struct("<4sBBH16sII")
+_HEADER = struct.Struct(f"<4sBBH{BATCH_ID_BYTES}sII")
 _ENTRY = struct.Struct(f"<{SHORT_HASH_BYTES}siI")
 HEADER_BYTES = _HEADER.size
 ENTRY_BYTES = _ENTRY.size
 NUM_BLOCKS = slice(6, 8)
-BATCH_ID = slice(8, 24)
-BODY_LENGTH = slice(24, 28)
-CRC = slice(28, 32)
+BATCH_ID = slice(NUM_BLOCKS.stop, NUM_BLOCKS.stop + BATCH_ID_BYTES)
+BODY_LENGTH = slice(BATCH_ID.stop, BATCH_ID.stop + 4)
+CRC = slice(BODY_LENGTH.stop, HEADER_BYTES)
 _BYTES_PER_OBJECT = 64  # a report in JSON has more, however short its name
 
 
@@ -66,8 +66,8 @@ def is_whole(message: bytes) -> bool:
 
 def message_end(data: bytes, at: int) -> int:
     """Where a message that begins at `at` ends, by what its header says."""
-    start = at + BODY_LENGTH.start
-    return at + HEADER_BYTES + int.from_bytes(data[start : start + 4], "little")
+    length = data[at + BODY_LENGTH.start : at + BODY_LENGTH.stop]
+    return at + HEADER_BYTES + int.from_bytes(length, "little")
 
 
 def check_block(block: Block) -> None:

@@ -47,7 +47,7 @@ class Events(Protocol):
     def failed(self, error: BaseException) -> None:
         """The store is lost; nothing more will be committed."""
 
-    def told(self, notice: Notice) -> None:
+    def notify(self, notice: Notice) -> None:
         """The store has something to tell the operator."""
 
 
@@ -269,7 +269,7 @@ class Committer:
 
     def _tell(self, notices: list[Notice]) -> None:
         for notice in notices:
-            self._on_loop(self._events.told, notice)
+            self._on_loop(self._events.notify, notice)
 
     def _on_loop(self, function: Callable[[Value], None], value: Value) -> None:
         """From any thread. Once the loop is closed there is nobody left to be told."""

@@ -18,13 +18,13 @@ import numpy as np
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.refusal import Refused
-from hubbub.protocol.report import Batch, Block, Report
+from hubbub.protocol.report import BATCH_ID_BYTES, Batch, Block, Report
 from hubbub.protocol.vocabulary import Cadence
 from hubbub.protocol.wire import BATCH_ID, BODY_LENGTH, CRC, ENTRY_BYTES, HEADER_BYTES, NUM_BLOCKS, crc_of
 
 # What is kept of an accepted batch: its id, its crc (it tells bodies with one id apart), the day it may be forgotten.
-ID_BYTES = 16
-CRC_BYTES = 4
+ID_BYTES = BATCH_ID_BYTES
+CRC_BYTES = CRC.stop - CRC.start
 DAY_BYTES = 2
 RECORD_BYTES = ID_BYTES + CRC_BYTES + DAY_BYTES
 LOT_CADENCES: tuple[Cadence, ...] = ("day", "week", "month", "once")  # the fastest first
@@ -75,7 +75,7 @@ class Layout:
         return (
             len(message) == self.length
             and message[BODY_LENGTH] == self._length_bytes
-            and message[CRC] == crc_of(message).to_bytes(4, "little")
+            and message[CRC] == crc_of(message).to_bytes(CRC_BYTES, "little")
             and self._possible(message)
         )
 

@@ -110,7 +110,7 @@ def check_aiohttp() -> None:
 
 
 def _event_loop() -> asyncio.Runner:
-    """uvloop's where it is installed, for it costs less for each request; else Python's own."""
+    """uvloop's where it is installed, as it costs less for each request; else Python's own."""
     try:
         import uvloop
     except ImportError:
@@ -211,7 +211,7 @@ class _Events:
         self.failure = error
         self.stop.set()
 
-    def told(self, notice: Notice) -> None:
+    def notify(self, notice: Notice) -> None:
         getattr(self._operator_log, notice.level)(notice.words, **notice.facts)
 
 

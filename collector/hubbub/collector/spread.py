@@ -129,7 +129,7 @@ class SpreadCommitter:
 
 
 class _Named:
-    """What a committer reports, with the database it speaks of."""
+    """What a committer reports, with the database that it is about."""
 
     def __init__(self, events: Events, place: str) -> None:
         self._events = events
@@ -138,5 +138,5 @@ class _Named:
     def failed(self, error: BaseException) -> None:
         self._events.failed(error)
 
-    def told(self, notice: Notice) -> None:
-        self._events.told(replace(notice, facts={**notice.facts, "database": self._place}))
+    def notify(self, notice: Notice) -> None:
+        self._events.notify(replace(notice, facts={**notice.facts, "database": self._place}))

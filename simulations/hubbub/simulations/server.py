@@ -24,7 +24,7 @@ class Collector(NamedTuple):
     url: str
     token: str
 
-    def measures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Its own counts, as /metrics shows them: name and labels to number."""
         request = urllib.request.Request(f"{self.url}/metrics", headers={"Authorization": f"Bearer {self.token}"})  # noqa: S310
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310  on loopback, by ourselves

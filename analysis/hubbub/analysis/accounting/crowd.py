@@ -78,7 +78,7 @@ class _BesideCoins:
 
 
 def _bands(others: int, blanket: float, most: int) -> tuple[Index, Array]:
-    """The law of how many coins there are, in bands; each stands at its lower end, for fewer coins hide less."""
+    """The law of how many coins there are, in bands; each stands at its lower end, as fewer coins hide less."""
     edges = np.append(_edges(others, blanket, most), others + 1)
     return edges[:-1], np.diff(scipy.stats.binom.cdf(edges - 1, others, blanket))
 

@@ -151,7 +151,7 @@ def _plans(arguments: Namespace, unknown: str) -> list[Plan]:
 
 
 def _history_plan(arguments: Namespace) -> list[Plan]:
-    """The one with the best number of answers, where answers shall have a history; else none."""
+    """The one with the best number of answers, where answers are to have a history; else none."""
     if arguments.history is None:
         if arguments.hold is not None:
             raise Invalid([f"--hold needs --history, the epsilon of all answers together, got --hold {arguments.hold}"])

@@ -193,7 +193,7 @@ def score_ratios(
         std_error = np.sqrt(np.maximum(variance(np.nan_to_num(ratio)), 0)) / np.abs(bottom)
     std_error = np.where(bottom == 0, np.nan, std_error)
     z2 = critical(confidence) ** 2
-    open_ended = ~(bottom**2 > z2 * var_bottom)  # the bottom itself may be nothing: no ratio can be excluded
+    open_ended = ~(bottom**2 > z2 * var_bottom)  # the bottom itself may be zero: no ratio can be excluded
     if open_ended.all():
         return Ratios(ratio, std_error, np.full_like(top, -np.inf), np.full_like(top, np.inf))
 
@@ -232,7 +232,7 @@ def ratios(
     One bottom for all, or one for each.
 
     `slopes` say by how much variance and covariance of the top grow with it: they are then taken where the top is
-    r bottom. Where the bottom itself may be nothing, no ratio can be excluded and the interval is the whole line.
+    r bottom. Where the bottom itself may be zero, no ratio can be excluded and the interval is the whole line.
     """
     bottom, var_bottom = np.broadcast_to(bottom, top.shape), np.broadcast_to(var_bottom, top.shape)
     of_variance, of_covariance = slopes or (np.zeros_like(top), np.zeros_like(top))

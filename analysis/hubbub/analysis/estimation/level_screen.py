@@ -51,7 +51,7 @@ class LevelScores:
 
     def estimates_alone(self, where: Positions) -> tuple[Array, Array, Array]:
         """Of texts that are not fitted: shares, standard errors, scores."""
-        alone, offset = Alone.beside(self.taken), self.taken.design.offset
+        alone, offset = Alone.from_fit(self.taken), self.taken.design.offset
 
         def gather(cells: Array) -> Array:
             return gathered(where, offset, cells)

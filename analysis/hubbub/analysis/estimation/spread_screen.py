@@ -114,7 +114,7 @@ class _Judging:
 
     def __init__(self, lists: Lists, taken: Taken, chosen: Survivors, hashing: Hashing, alpha: float) -> None:
         self._lists, self._taken, self._chosen, self._hashing, self._alpha = lists, taken, chosen, hashing, alpha
-        self._alone = Alone.beside(taken)
+        self._alone = Alone.from_fit(taken)
         self._typical = 1 / (absent_deviation(taken.design, taken.fit) * np.sqrt(self._alone.left) * taken.shrinkage)
         self._estimate_unit = power_of_two(self._typical / _UNITS)
         # A cell's sum of variances, in units, stays below 2**53 and so exact, with some room.

@@ -220,7 +220,7 @@ def _grow(design: Design, fit: Fit, excluded: Mask, p: float, passes: int, look:
             break
         # Settled, not only solved: what was taken in is no longer noise, and the next look is the sharper for it.
         together = settle(design, np.sort(np.concatenate([fit.chosen, new])), fit.weights, excluded)
-        if together is None:  # strings that cannot be told from each other have no joint fit
+        if together is None:  # strings that look alike have no joint fit
             break
         # The looks passed keep the error small. Where others are no longer noise the law is steeper, and its threshold
         # can be higher: to fail that is no reason to go, or true strings would be taken in and dropped in turn.
@@ -275,7 +275,7 @@ class Alone:
     shrinkage: float
 
     @classmethod
-    def beside(cls, taken: Taken) -> Alone:
+    def from_fit(cls, taken: Taken) -> Alone:
         design, fit = taken.design, taken.fit
         weight = fit.weights.cells
         values = np.unique(design.background[design.observed])
@@ -311,7 +311,7 @@ def is_known(norm: Array, largest_own: float) -> Mask:
 
 
 def _judged(design: Design, taken: Taken) -> StringEstimates:
-    fit, alone = taken.fit, Alone.beside(taken)
+    fit, alone = taken.fit, Alone.from_fit(taken)
     own, norm = alone.norms(design.gather)
     known = is_known(norm, float(own.max(initial=0)))
     estimate, std_error = alone.estimates(design.gather, norm, known)
@@ -347,7 +347,7 @@ def _variance_of_sum(design: Design, fit: Fit, functional: Array) -> float:
     weight = fit.weights.cells
     cohorts = sum(int(np.count_nonzero(block.rows(weight).any(axis=1))) for block in design.blocks)
     if cohorts == 1:
-        return np.inf  # candidates that share out the bits of a single cohort cannot be told from strings that do
+        return np.inf  # candidates that share out the bits of a single cohort look like strings that do
     columns = design.rows_of(fit.chosen)
     onto = np.concatenate([[np.sum(weight * design.background * functional)], columns @ (weight * functional)])
     return float(np.sum(weight * functional**2) - onto @ fit.covariance @ onto)

@@ -23,7 +23,7 @@ from hubbub.protocol.label import PERIOD
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Rows in the making; None stands for a column that does not apply."""
+    """Rows that are being made; None stands for a column that does not apply."""
 
     values: Sequence[str]
     roles: Sequence[Role]

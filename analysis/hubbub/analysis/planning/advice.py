@@ -11,6 +11,7 @@ import scipy  # its larger parts are loaded where they are asked for: half of a 
 from hubbub.analysis.planning.plan import Plan, installs_for, share_for
 from hubbub.protocol.channel import KaryChannel, Noise, SubsetChannel
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.printed import percent, short_percent
 from hubbub.protocol.registry import Registry
 
 
@@ -84,7 +85,7 @@ def what_would_change_it(plan: Plan) -> list[str]:
         found.append(f"{installs:,.0f} installs instead of {plan.installs:,.0f}")
     share = share_for(plan)
     if share != inf:
-        found.append(f"looking for shares of {share:.3%} and more instead of {plan.share:.3%}")
+        found.append(f"looking for shares of {percent(share)} and more instead of {short_percent(plan.share)}")
     if plan.consent < 1:
         more = replace(plan, consent=1.0)
         if installs_for(more) <= plan.installs:

@@ -12,6 +12,7 @@ import numpy as np
 from hubbub.analysis.optional import need
 from hubbub.analysis.planning.plan import Plan, share_for
 from hubbub.analysis.render.charts import BLACK, BLUE, GREY, ORANGE
+from hubbub.protocol.invalid import plural
 from hubbub.protocol.printed import short_percent
 
 EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
@@ -58,6 +59,6 @@ def plan_chart(plan: Plan) -> Any:
     mark = point.mark_point(color=BLACK, size=90, filled=True, shape="diamond").encode(x="reports:Q", y="share:Q")
     title = alt.Title(
         f"What a {plan.shape.kind} shows",
-        subtitle=f"power {short_percent(plan.power)}, {plan.rule.tests} value(s); diamond: this plan",
+        subtitle=f"power {short_percent(plan.power)}, {plural(plan.rule.tests, 'value')}; diamond: this plan",
     )
     return alt.layer(lines, mark).properties(width=440, height=280, title=title)

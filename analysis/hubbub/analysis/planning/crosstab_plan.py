@@ -29,7 +29,7 @@ from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import require
 from hubbub.protocol.kinds.cross import MOST_CELLS as MOST_CROSSED
 from hubbub.protocol.noise import category_noise, one_bit_noise
-from hubbub.protocol.printed import short_number, short_percent, text_table
+from hubbub.protocol.printed import points, short_number, short_percent, text_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +126,9 @@ def crosstab_words(plan: CrosstabPlan, installs: float | None) -> list[str]:
     }
     header = ["way", "what is asked", "reports"]
     many = [[way, asks[way], "too many cells" if found is None else short_number(found)] for way, found in ways.items()]
-    points = f"{100 * plan.difference:g} points"
     lines = [
-        f"To see that a share differs by {points} between two of {plan.groups} groups ({plan.answers} answers), "
-        f"with power {short_percent(plan.power)}:",
+        f"To see that a share differs by {points(plan.difference)} between two of {plan.groups} groups "
+        f"({plan.answers} answers), with power {short_percent(plan.power)}:",
         "",
         *text_table(header, many, left=(0, 1), longest=80),
         "",

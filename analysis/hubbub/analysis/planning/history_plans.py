@@ -18,7 +18,7 @@ from hubbub.analysis.planning.plan import Plan
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.history import LONGEST_HOLD, MOST_ANSWERS
 from hubbub.protocol.invalid import Invalid
-from hubbub.protocol.printed import short_percent
+from hubbub.protocol.printed import points, short_percent
 
 
 def best_history_plan(plan: Plan, life: int, hold: int | None, given: Collection[str]) -> Plan:
@@ -69,7 +69,7 @@ def of_period(plan: Plan) -> Sight:
     return of_epoch(replace(plan, noise_given=plan.shape.history_noise(history.replace(hold=1))))
 
 
-def history_words(plan: Plan, every: str) -> Iterator[str]:
+def history_words(plan: Plan) -> Iterator[str]:
     """How a plan with a history asks, and what it will show."""
     history = plan.noise.history
     assert history is not None
@@ -77,15 +77,15 @@ def history_words(plan: Plan, every: str) -> Iterator[str]:
     times = "once in all" if history.answers == 1 else f"{history.answers} times in all"
     yield (
         f"hold = {history.hold}, max_values = {history.answers}, epsilon_history = {show(plan.epsilon_permanent)}: an "
-        f"install is asked in one {every} out of {history.hold}, {times}, and whatever changes is covered."
+        f"install is asked in one epoch out of {history.hold}, {times}, and whatever changes is covered."
     )
     yield (
-        f"One {every}: standard error {short_percent(epoch.std_error)}, {_seen(epoch.line)}; "
-        f"a change between two of them from {_points(epoch.change)} (with power {short_percent(CHANGE_POWER)})."
+        f"One epoch: standard error {short_percent(epoch.std_error)}, {_seen(epoch.line)}; "
+        f"a change between two of them from {points(epoch.change, '.2g')} (with power {short_percent(CHANGE_POWER)})."
     )
     yield (
-        f"{history.hold} {every}s together: standard error {short_percent(period.std_error)}, "
-        f"{_seen(period.line)}; a change between two such periods from {_points(period.change)}."
+        f"{history.hold} epochs together: standard error {short_percent(period.std_error)}, "
+        f"{_seen(period.line)}; a change between two such periods from {points(period.change, '.2g')}."
     )
 
 
@@ -109,10 +109,6 @@ def sights_to_json(plan: Plan) -> dict[str, object]:
 
 def _seen(line: float) -> str:
     return "too few reports to promise anything" if line > 1 else f"seen from {short_percent(line)}"
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:.2g} points"
 
 
 def history_toml(plan: Plan) -> list[str]:

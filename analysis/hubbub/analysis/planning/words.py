@@ -58,7 +58,7 @@ def answer_words(plan: Plan, unknown: str, answer: float, slots: Slots | None) -
     lines.append(f"Standard error {short_percent(plan.std_error())}; {seen}.")
     lines.append(f"Noise: {channel_in_words(plan.noise)}; {_told(plan)}.")
     if plan.has_history:
-        lines += history_words(plan, "epoch")
+        lines += history_words(plan)
     lines += kind_of(plan.shape.form).plan_remarks(_sketch(plan))
     if slots is not None:
         lines += _slot_words(slots, plan)

@@ -190,7 +190,7 @@ def _finished(chart: Any, decoding: Decoding, *, height: Any, subtitle: str = ""
 
 
 def intervals_in_words(decoding: Decoding) -> str:
-    """Of which confidence they are, and of whom they speak."""
+    """Of which confidence they are, and which installs they describe."""
     return f"{intervals_of(decoding.confidence)}s ({decoding.estimand})"
 
 

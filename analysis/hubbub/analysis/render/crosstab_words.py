@@ -200,7 +200,7 @@ def _ends(found: Ratios, i: int, digits: Digits) -> str:
 
 
 def remarks(crosstab: Crosstab) -> list[str]:
-    """Of whom the numbers speak, how the test was made, what it can see, and all that a reader must know."""
+    """Which installs the numbers describe, how the test was made, what it can see, and all that a reader must know."""
     whom = {
         "reporting": "the installs that reported",
         "population": "the population that the reporting installs are a sample of",

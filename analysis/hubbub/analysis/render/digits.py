@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
 
+from hubbub.protocol.invalid import plural
+
 SPACE = "\N{NO-BREAK SPACE}"
 MOST_DECIMALS = 6
 
@@ -53,7 +55,7 @@ class Digits:
             return "unknown"
         written = self._written(abs(100 * x) if self.is_share else abs(x))
         if self.is_share:
-            return f"{written}{SPACE}point{'s' * (written != '1')}"
+            return plural(written, "point").replace(" ", SPACE)
         return self.with_unit(written)
 
     def signed(self, low: float, high: float) -> str:

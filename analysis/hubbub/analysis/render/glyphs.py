@@ -122,7 +122,7 @@ def rail(axis: Axis, estimate: float, low: float, high: float, mark: float | Non
 
 
 def below_limit(axis: Axis, limit: float, height: int = 12) -> Svg:
-    """Nothing was detected: an empty dashed box up to where it would be. No estimate is drawn, for it says nothing."""
+    """Nothing was detected: an empty dashed box up to where it would be. No estimate is drawn, as it says nothing."""
     width = max(axis.at(limit), SMALLEST_BOX)
     return _row(height, f'<rect class="limit" x=".5" y="{height / 2 - 3.5:g}" height="7" width="{width:.2f}%" rx="1"/>')
 

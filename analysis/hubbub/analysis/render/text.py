@@ -13,7 +13,7 @@ from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.render.terminal import PLAIN, Style
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Role, epoch_span
 from hubbub.protocol.invalid import plural
-from hubbub.protocol.printed import decimals, intervals_of, number, percent, plain_percent, text_table
+from hubbub.protocol.printed import decimals, in_points, intervals_of, number, percent, plain_percent, text_table
 from hubbub.protocol.segments import in_words
 
 SHOWN = 50
@@ -117,7 +117,7 @@ def _goes_on(beginning: str, other: str) -> bool:
 
 
 def described(decoding: Decoding) -> str:
-    """Of whom intervals speak."""
+    """Which installs intervals describe."""
     whom = {
         "reporting": "the installs that reported",
         "population": "the population that the reporting installs are a sample of",
@@ -127,7 +127,7 @@ def described(decoding: Decoding) -> str:
 
 
 def remarks(decoding: Decoding) -> list[str]:
-    """Of whom the numbers speak, where noise begins, what fake reports could do, and all that is odd."""
+    """Which installs the numbers describe, where noise begins, what fake reports could do, and all that is odd."""
     found_out = [described(decoding)]
     if np.isfinite(decoding.noise_floor):
         found_out.append(
@@ -247,11 +247,11 @@ def change_in_words(
     if np.isfinite(half) and half > 0:
         digits = min(max(digits, -floor(log10(half))), 4)
 
-    def points(share: float) -> str:
-        return f"{100 * share:.{digits}f}" if np.isfinite(share) else "unknown"
+    def shown(share: float) -> str:
+        return in_points(share, f".{digits}f")
 
-    low, high = (_signed(end, points) for end in ends)
-    return f"{_signed(change, points)} points", f"{low} to {high} points"
+    low, high = (_signed(end, shown) for end in ends)
+    return f"{_signed(change, shown)} points", f"{low} to {high} points"
 
 
 def _signed(x: float, show: Show) -> str:

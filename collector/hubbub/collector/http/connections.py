@@ -2,7 +2,7 @@
 
 At the limit a new connection takes the place of the oldest that has no request under way, so that thousands of idle
 ones cannot shut out honest senders. A connection that does not bring a whole request in time is closed: by aiohttp, and
-before its first request by a timer here, for aiohttp before 3.14 would wait for that one for ever.
+before its first request by a timer here, as aiohttp before 3.14 would wait for that one for ever.
 
 A sender that does not read its answers is not written to: from about 64 KiB of unread answers on nothing more is read
 from it and no further request of it is begun, and if it has taken nothing for as long as a request may take, it is cut
@@ -34,7 +34,7 @@ ServerArguments = tuple["Handler", int, float, CollectorMetrics]
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
+class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]  # generic in newer aiohttp only
     """One connection. `sender` is the name its rate limit is kept under, while `sender_key` is in force."""
 
     __slots__ = (
@@ -113,7 +113,7 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
     def _watch_unread(self, transport: asyncio.Transport, before: int) -> None:
         """Cut the sender off if nothing has been taken since the last look.
 
-        The transport is an argument, for aiohttp drops it when it closes a connection; but one that is closed politely
+        The transport is an argument, as aiohttp drops it when it closes a connection; but one that is closed politely
         stays open until everything has been read.
         """
         unread = transport.get_write_buffer_size()
@@ -155,7 +155,7 @@ class Connection(web.RequestHandler):  # type: ignore[type-arg,unused-ignore]
             self._first_request_timer = None
 
 
-class Server(web.Server):  # type: ignore[type-arg,unused-ignore]
+class Server(web.Server):  # type: ignore[type-arg,unused-ignore]  # generic in newer aiohttp only
     """aiohttp's low-level server with a limit on connections and no log of requests."""
 
     def __init__(

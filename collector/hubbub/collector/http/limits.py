@@ -13,8 +13,10 @@ import os
 import random
 import re
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from hubbub.collector.settings import Network
+from hubbub.protocol.refusal import Reason
 
 _KEY_SECONDS = 3600.0
 _MAX_SENDERS = 200_000
@@ -86,7 +88,7 @@ def address_behind(peer: str, forwarded: Sequence[str], proxies: Sequence[Networ
     return peer
 
 
-def retry_after(reason: str) -> int:
+def retry_after(reason: Reason | Literal["too-many-reads"]) -> int:
     """Seconds to wait, spread out so that those refused together do not come back together."""
     slow = {
         "rate-limited": (30, 120),

@@ -26,7 +26,7 @@ LARGE = 1 << 17
 """Numbers in an answer, about 700 kB of them, from which on it has to wait for its turn."""
 _AT_ONCE = 2
 _PATIENCE_SECONDS = 20.0
-_LONGEST_SECONDS = 300.0  # an answer that takes longer is cut off, for it would keep others from their turn
+_LONGEST_SECONDS = 300.0  # an answer that takes longer is cut off: it would keep others from their turn
 
 
 class TooManyReads(Exception):

@@ -1,7 +1,7 @@
 """A connection to the database that is made again when it breaks, and words for what can go wrong with one.
 
 Everything that is done through `Session.run` may be done twice: the end of a transaction whose answer never came is
-unknown, and doing it again finds out. A statement that takes longer than any may is ended from outside, for a server
+unknown, and doing it again finds out. A statement that takes longer than any may is ended from outside, as a server
 that is stopped or unreachable answers nothing at all.
 """
 

@@ -1,7 +1,7 @@
 """The shared store at work in one collector: three connections, for batches, for readers, and for what time brings.
 
-If the database cannot be reached, batches are refused at once (503 `store-unreachable`), the process lives, and goes on
-by itself as soon as it can. The database's clock is the one that counts, and it is guarded as a collector's own would
+If the database cannot be reached, batches are refused at once (503 `store-unreachable`), the process lives, and resumes
+as soon as it can. The database's clock is the one that counts, and it is guarded as a collector's own would
 be: a jump by more than an hour is not believed (`storage.clock_guard`).
 """
 

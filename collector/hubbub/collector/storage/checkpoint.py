@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from hubbub.collector.catalog import CountedPair, with_known_names
-from hubbub.collector.message_layout import CRC_BYTES, ID_BYTES, RECORD_BYTES
+from hubbub.collector.message_layout import CRC_BYTES, ID_BYTES, RECORD_BYTES, day_bytes
 from hubbub.collector.storage.checked_rows import TOTALS_SCHEMA, CheckedRows, Row
 from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.collector.storage.log import START, Damaged, Position, other_version
@@ -133,7 +133,7 @@ class Checkpoint:
     def _verify(self) -> None:
         """Look at every row before anything is changed or believed. Raises `Damaged`.
 
-        The names first, for a flipped letter can hide a table; then SQLite's own check, which sees indices that do not
+        The names first, as a flipped letter can hide a table; then SQLite's own check, which sees indices that do not
         fit their tables; then the checksums, which see everything else.
         """
         with closing(sqlite3.connect(":memory:")) as fresh:
@@ -349,7 +349,7 @@ def _with_day(closes: int, records: bytes) -> bytes:
     rows = np.frombuffer(records, np.uint8).reshape(-1, _ID_AND_CRC)
     full = np.empty((len(rows), RECORD_BYTES), np.uint8)
     full[:, :_ID_AND_CRC] = rows
-    full[:, _ID_AND_CRC:] = np.frombuffer(min(closes, 0xFFFF).to_bytes(2, "little"), np.uint8)
+    full[:, _ID_AND_CRC:] = np.frombuffer(day_bytes(closes), np.uint8)
     return full.tobytes()
 
 

@@ -149,7 +149,7 @@ class LoggedCounts:
         self.fold()  # what has been acknowledged up to now is counted in the pairs there were
         self._counted = catalog.counted
         self._paired = PairedColumns(pair.plain for pair in catalog.pairs)
-        self.definitions = _with(self.definitions, catalog)  # a new one, for others may be reading the old
+        self.definitions = _with(self.definitions, catalog)  # a new one: others may be reading the old
         for (metric_hash, _), cells in (*self.cells.items(), *self.handing_out.seen.items()):
             cells.rename(self.definitions.get(metric_hash, cells.metric))
         self._retention_days.update((one.metric_hash, one.retention_days) for one in self._counted)
@@ -347,7 +347,7 @@ class LoggedCounts:
     def _accept_clock(self, now: float) -> None:
         """The operator says that it is right. If days were counted that have not come yet, they are still to come.
 
-        What was closed up to now stays closed, for the ids that tell duplicates are gone; later epochs are open again.
+        What was closed up to now stays closed, as the ids that tell duplicates are gone; later epochs are open again.
         """
         self.data_dir.clock_accepted.unlink(missing_ok=True)
         self.clock.accept()

@@ -3,7 +3,7 @@
 Nothing is known of its law, so the event is chosen on the first fifth of the trials and judged on the rest: what was
 used to choose is never used to judge. Two sorts of event are tried, a set of whole outcomes (where few occur) and a
 threshold on the sum of each bit's log-odds; the one that promises more is taken. A callable that tells less than it
-claims cannot be told from one whose worst event was not found, so only excess fails.
+claims looks the same as one whose worst event was not found, so only excess fails.
 """
 
 from __future__ import annotations

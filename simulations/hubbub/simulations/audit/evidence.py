@@ -3,7 +3,7 @@
 For any event S, epsilon is at least ln(P(S | one value) / P(S | another)). Exact binomial bounds (Clopper and Pearson
 1934) on the two probabilities turn counts into a lower bound on epsilon. It proves "at least so much is told" and never
 "at most": a claim fails where the bound exceeds it, and also where the bound strays from what the claimed law would
-have shown in as many trials, for then something else than the claimed law was drawn.
+have shown in as many trials, because then something else than the claimed law was drawn.
 """
 
 from __future__ import annotations

@@ -262,15 +262,15 @@ class Screen:
         self._height = len(lines)
 
 
-def _table(rows: list[TableRow], home: int, installs: int, style: Style = PLAIN) -> list[str]:
-    bar = progress.bar(round(30 * home / installs), 30)
+def _table(rows: list[TableRow], reported: int, installs: int, style: Style = PLAIN) -> list[str]:
+    bar = progress.bar(round(30 * reported / installs), 30)
     names = [row.metric for row in rows]
     cells = [_cells(row, first=row.metric != last) for row, last in zip(rows, ["", *names], strict=False)]
     header, *lines = text_table(_HEADER, cells, left=(0, 1, 2, 5, 7), widths=_WIDTHS, gap=" ")
     styled = [_styled(line, row, style) for line, row in zip(lines, rows, strict=True)]
     together = sum(not row.segment for row in rows)
     apart = ["", *styled[together:]] if styled[together:] else []
-    return [f"{bar} {home:,} of {installs:,} installs have reported", "", header, *styled[:together], *apart]
+    return [f"{bar} {reported:,} of {installs:,} installs have reported", "", header, *styled[:together], *apart]
 
 
 _HEADER = ("", "metric", "value", "truth", "estimate", "  95 % interval", "noise floor", "")
@@ -305,14 +305,14 @@ def _summary(
     rows: list[TableRow], counts: Counter[str], collector: Collector, seconds: float, once: bool
 ) -> Iterator[str]:
     holding = sum(row.holds for row in rows)
-    measures = collector.measures()
-    refused = sum(number for name, number in measures.items() if name.startswith("hubbub_rejects_total"))
-    repeated = measures['hubbub_batches_total{status="duplicate"}']
+    measured = collector.metrics()
+    refused = sum(number for name, number in measured.items() if name.startswith("hubbub_rejects_total"))
+    repeated = measured['hubbub_batches_total{status="duplicate"}']
     yield ""
     yield f"{holding} of {len(rows)} intervals of 95 % hold the truth. {seconds:.0f} s."
     yield (
         f"{counts['sent']:,} reports of {counts['installs']:,} installs were sent, "
-        f"{measures['hubbub_reports_total']:,.0f} counted. "
+        f"{measured['hubbub_reports_total']:,.0f} counted. "
         f"{repeated:.0f} messages came twice and count once; {refused:.0f} were rubbish and are refused."
     )
     yield "No answer ever left an install: look at one, and at what is asked, with these:"

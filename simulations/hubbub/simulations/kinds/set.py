@@ -39,7 +39,8 @@ class SetKind(Kind[Set]):
         match name:
             case "zipf":
                 (exponent,) = exactly(numbers or [1.0], 1, "zipf:EXPONENT", text)
-                shares, words = _MOST_COMMON * rank**-exponent, f"the r-th item by {_MOST_COMMON:.0%} x r^-{exponent:g}"
+                shares = _MOST_COMMON * rank**-exponent
+                words = f"the r-th item by {plain_percent(_MOST_COMMON)} x r^-{exponent:g}"
             case "uniform":
                 (share,) = exactly(numbers or [_MOST_COMMON], 1, "uniform:SHARE", text)
                 shares, words = np.full(len(rank), float(share)), f"each item by {plain_percent(share)}"

@@ -120,7 +120,7 @@ class RehearsedClient(Client):
     def start_again(self) -> None:
         """For a client that a library's module holds, which is loaded once: the app was started anew."""
         registry, given = self._made_with
-        self.__init__(registry, **given)  # type: ignore[misc]
+        self.__init__(registry, **given)  # type: ignore[misc]  # made anew in place: others hold it
 
     @classmethod
     def _registry_of(cls, registry: Registry | str | os.PathLike[str]) -> Registry:
@@ -199,13 +199,13 @@ def _staged(endpoint: str, post: Transport, plan: Plan, number: int, outcome: Ou
     with state_folder(plan.states) as directory:
         stage = Stage(endpoint, post, directory, random, _noon_of_today(), outcome)
         RehearsedClient.stage = stage
-        hubbub.client.Client = of_client.Client = RehearsedClient  # type: ignore[misc]
+        hubbub.client.Client = of_client.Client = RehearsedClient  # type: ignore[misc]  # taken back below
         of_client._observers.append(observe)
         try:
             yield stage
         finally:
             of_client._observers.remove(observe)
-            hubbub.client.Client = of_client.Client = Client  # type: ignore[misc]
+            hubbub.client.Client = of_client.Client = Client  # type: ignore[misc]  # as it was
 
 
 def _noon_of_today() -> float:

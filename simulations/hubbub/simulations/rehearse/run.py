@@ -172,11 +172,11 @@ def _estimates(registry: Registry, collector: Collector, outcome: Outcome) -> It
 
 
 def _summary(name: str, outcome: Outcome, collector: Collector, seconds: float) -> Iterator[str]:
-    counts, measures = outcome.counts, collector.measures()
+    counts, measured = outcome.counts, collector.metrics()
     yield ""
     yield (
         f"{name} ran {outcome.runs:,} times and recorded {outcome.records.total():,} values; "
-        f"{counts['made']:,} reports were made, {measures['hubbub_reports_total']:,.0f} counted. {seconds:.0f} s."
+        f"{counts['made']:,} reports were made, {measured['hubbub_reports_total']:,.0f} counted. {seconds:.0f} s."
     )
     if counts["ignored_later"]:
         yield (
@@ -185,12 +185,12 @@ def _summary(name: str, outcome: Outcome, collector: Collector, seconds: float) 
         )
     if counts["overflowed"]:
         yield f"{plural(counts['overflowed'], 'report')} repeat an older answer: more different ones than max_values."
-    yield from _refusals(measures)
+    yield from _refusals(measured)
 
 
-def _refusals(measures: dict[str, float]) -> Iterator[str]:
+def _refusals(measured: dict[str, float]) -> Iterator[str]:
     for reason, words in IN_WORDS.items():
-        number = int(measures[f'hubbub_rejects_total{{reason="{reason}"}}'])
+        number = int(measured[f'hubbub_rejects_total{{reason="{reason}"}}'])
         if number:
             yield f"{plural(number, 'message')} refused: {reason} ({words})."
 

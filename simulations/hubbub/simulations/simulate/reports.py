@@ -29,7 +29,7 @@ from hubbub.simulations.simulate.history_tallies import history_counts
 from hubbub.simulations.simulate.slots import Answered, answer_from_slots
 
 Words = npt.NDArray[np.uint64]
-"""Rows of words; bit i of word w speaks of install 64 w + i."""
+"""Rows of words; bit i of word w is about install 64 w + i."""
 
 WORD = 64
 CELLS = 1 << 22

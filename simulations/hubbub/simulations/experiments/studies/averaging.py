@@ -33,7 +33,7 @@ from hubbub.protocol.invalid import plural
 from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import one_bit_noise
-from hubbub.protocol.printed import plain_percent
+from hubbub.protocol.printed import fixed_percent, plain_percent
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.wire import unpack
@@ -115,7 +115,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
                 what=f"right guesses after {plural(reports, 'report')}, {how}",
                 low=low,
                 high=high,
-                why=f"the best guess is right with {chance:.2%}; binomial",
+                why=f"the best guess is right with {fixed_percent(chance, 2)}; binomial",
                 false_alarm=FALSE_ALARM,
                 form=".2%",
             )
@@ -138,7 +138,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
     rows = tuple(
         (
             str(days),
-            *(f"{x:.1%}" for how in (MEMO, FRESH) for x in (success(days, how), figures[f"{how} {days}"])),
+            *(fixed_percent(x) for how in (MEMO, FRESH) for x in (success(days, how), figures[f"{how} {days}"])),
             f"{float(ANSWER.epsilon_after(days)):.2f}",
             f"{days * float(ANSWER.epsilon_one_report):.0f}",
         )
@@ -160,19 +160,21 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         chart=_picture(setting, figures),
         caption="How often the attacker's best guess is right. Lines: theory. Points: what was found.",
         meaning=(
-            f"After {last} reports the attacker is right about {figures[f'{MEMO} {last}']:.1%} of people who answer "
-            f"through a memo, and about {figures[f'{FRESH} {last}']:.1%} of those whose noise is drawn afresh. A memo "
-            "makes the noise part of the answer: no number of reports wears it off. That is all it does, though: about "
-            "a week of reports uncovers the memo itself, so epsilon for one report must never be shown alone.",
+            f"After {last} reports the attacker is right about {fixed_percent(figures[f'{MEMO} {last}'])} of people "
+            f"who answer through a memo, and about {fixed_percent(figures[f'{FRESH} {last}'])} of those whose noise "
+            "is drawn afresh. A memo makes the noise part of the answer: no number of reports wears it off. That is "
+            "all it does, though: about a week of reports uncovers the memo itself, so epsilon for one report must "
+            "never be shown alone.",
             f"Whole installs agree: {setting.year} days of {setting.clients} real clients, averaged bit by bit, gave "
-            f"away {figures['bits']:.1%} of the bits of their string, where a coin gives 50 % and a client without "
-            "memos gives all of them.",
+            f"away {fixed_percent(figures['bits'])} of the bits of their string, where a coin gives 50 % and a client "
+            "without memos gives all of them.",
         ),
         published=(
             Published(
                 what="what averaging can reach",
                 theirs="no more than the permanent response (by argument)",
-                ours=f"{figures[f'{MEMO} {last}']:.1%}; the permanent response itself gives {A1:.1%}",
+                ours=f"{fixed_percent(figures[f'{MEMO} {last}'])}; the permanent response itself gives "
+                f"{fixed_percent(A1)}",
                 why="agrees; neither paper measures it",
             ),
         ),
@@ -226,7 +228,7 @@ def _picture(setting: Setting, figures: Mapping[str, float]) -> Plot:
     x = Scale.logarithmic(setting.days, whole, "reports of one value")
     y = Scale.linear(0.5, 1, plain_percent, "right guesses", most=6)
     series = {MEMO: BLUE, FRESH: ORANGE}
-    limit = (A1, f"the memo's own limit, {A1:.1%}")
+    limit = (A1, f"the memo's own limit, {fixed_percent(A1)}")
     return one(lines_and_points(lines, points, x, y, series, rules=(limit,)), series)
 
 

@@ -99,7 +99,7 @@ def law(noise: CountNoise) -> Array:
 
 def describe(setting: Setting) -> Mapping[str, str]:
     return {
-        "people": f"{SHARE:.0%} say yes",
+        "people": f"{plain_percent(SHARE)} say yes",
         "on the device": "flag, reported once",
         "curator": f"the exact count of yes with discrete noise; Gaussian at delta {DELTA:g}",
         "epsilon": ", ".join(f"{e:g}" for e in setting.epsilons),

@@ -41,6 +41,7 @@ from hubbub.analysis.render.plots import Row, RowPlot, Scale
 from hubbub.analysis.result import ANSWER
 from hubbub.protocol.kinds import Discovery
 from hubbub.protocol.metric import Definition
+from hubbub.protocol.printed import fixed_percent
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
@@ -129,7 +130,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
         what="strings that n-grams find",
         low=0,
         high=whole,
-        why=f"{whole} have a share of more than two errors of a pair ({setting.ngrams.edge_error:.1%})",
+        why=f"{whole} have a share of more than two errors of a pair ({fixed_percent(setting.ngrams.edge_error)})",
         form=".1f",
     )
     found["n-grams false"] = Prediction(
@@ -146,7 +147,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
             what=f"share of PEM's first {k} that somebody has",
             low=0,
             high=min(1.0, seen / k),
-            why=f"{seen} strings have a share of more than two standard errors ({setting.std_error:.2%})",
+            why=f"{seen} strings have a share of more than two standard errors ({fixed_percent(setting.std_error, 2)})",
             form=".0%",
         )
     return found
@@ -223,15 +224,15 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         figures=figures,
         columns=("method", "returned", "of them there", "precision", f"recall of the {setting.returned[1]} largest"),
         rows=tuple(
-            (way, f"{sizes[way]:.1f}", f"{hits[way]:.1f}", _share(hits[way], sizes[way]), f"{recalled[way]:.0%}")
-            for way in hits
+            (way, f"{sizes[way]:.1f}", f"{hit:.1f}", _share(hit, sizes[way]), fixed_percent(recalled[way], 0))
+            for way, hit in hits.items()
         ),
         chart=_picture(hits, sizes),
         caption="Strings returned, on average: those that somebody has, and those that nobody has.",
         meaning=(
-            f"hubbub returned {sizes[OURS]:.1f} strings, {precision[OURS]:.0%} of them there; PEM's first "
-            f"{setting.returned[-1]} hold {hits[longest]:.1f} that are there, and nothing says which; n-grams found "
-            f"{hits[PIECEWISE]:.1f}.",
+            f"hubbub returned {sizes[OURS]:.1f} strings, {fixed_percent(precision[OURS], 0)} of them there; PEM's "
+            f"first {setting.returned[-1]} hold {hits[longest]:.1f} that are there, and nothing says which; n-grams "
+            f"found {hits[PIECEWISE]:.1f}.",
             "How many strings are there to be found is what nobody knows who discovers: a method that returns as many "
             "as it was told to cannot say. What hubbub returns has an interval and a p-value each.",
         ),
@@ -239,8 +240,8 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             Published(
                 what="strings found without a list",
                 theirs="F1 of the k returned against the k most frequent",
-                ours=f"precision {precision[OURS]:.0%}; PEM's rule on the same people {precision[longest]:.0%} of "
-                f"{setting.returned[-1]}",
+                ours=f"precision {fixed_percent(precision[OURS], 0)}; PEM's rule on the same people "
+                f"{fixed_percent(precision[longest], 0)} of {setting.returned[-1]}",
                 why="with k unknown, recall and precision are told apart",
             ),
         ),
@@ -248,7 +249,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
 
 
 def _share(there: float, returned: float) -> str:
-    return f"{there / returned:.0%}" if returned else "nothing returned"
+    return fixed_percent(there / returned, 0) if returned else "nothing returned"
 
 
 def _picture(hits: Mapping[str, float], sizes: Mapping[str, float]) -> RowPlot:

@@ -39,7 +39,7 @@ from hubbub.analysis.progress import Progress
 from hubbub.analysis.render.plots import Plot, Scale
 from hubbub.protocol.kinds import Flag
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.printed import plain_percent
+from hubbub.protocol.printed import fixed_percent, plain_percent
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
@@ -269,7 +269,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             week = sqrt(float(np.mean(every**2)))
             quarter = sqrt(float(np.mean(every.reshape(len(every), PERIODS, -1).mean(axis=2) ** 2)))
             figures[f"{way} {weeks} {changes}"] = week
-            rows.append((way, str(weeks), str(changes), f"{week:.2%}", f"{quarter:.2%}"))
+            rows.append((way, str(weeks), str(changes), fixed_percent(week, 2), fixed_percent(quarter, 2)))
             points += [
                 {"series": way, "weeks": f"{weeks} weeks", "changes": changes, "of": name, "error": error}
                 for name, error in ((WEEK, week), (QUARTER, quarter))
@@ -289,8 +289,9 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             f"For the same total epsilon, flags drawn together make a week {random_ / flags_:.1f} times as precise as "
             f"independent answers and {dyadic_ / flags_:.1f} times as dyadic changes, whatever the number of changes.",
             "An answer that is kept for a period looks best for a week that nobody changed in, and is wrong without "
-            f"saying so otherwise: its 95 % intervals hold the truth in {figures['coverage of kept answers']:.0%} of "
-            f"weeks, those of flags in {figures['coverage']:.0%}.",
+            "saying so otherwise: its 95 % intervals hold the truth in "
+            f"{fixed_percent(figures['coverage of kept answers'], 0)} of weeks, those of flags in "
+            f"{fixed_percent(figures['coverage'], 0)}.",
             "Dyadic changes need to know how many changes there may be at most, and pay for each of them.",
         ),
         published=_published(),

@@ -34,6 +34,7 @@ from hubbub.protocol.cadence import DAY
 from hubbub.protocol.kinds import Mean
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import one_bit_noise
+from hubbub.protocol.printed import fixed_percent
 from hubbub.simulations.exact_tallies import sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
@@ -171,9 +172,10 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             f"{noon.get('1', float('nan')):.1f} times as many people for the same error. At epsilon 4 the bit's own "
             f"randomness is the limit if everyone sits in the middle of the range ({min(noon.values()):.2f} times), "
             "but usage is skewed to small numbers, and there the bit still wins.",
-            f"The paper's bound holds with room to spare: {figures['beyond']:.2%} of errors exceed it, where 5 % "
-            "may. It is Hoeffding's, valid for any population; hubbub's intervals are "
-            f"{1 - 1.96 / sqrt(2 * log(40)):.0%} shorter and held the truth {figures['coverage']:.1%} of the time.",
+            f"The paper's bound holds with room to spare: {fixed_percent(figures['beyond'], 2)} of errors exceed it, "
+            "where 5 % may. It is Hoeffding's, valid for any population; hubbub's intervals are "
+            f"{fixed_percent(1 - 1.96 / sqrt(2 * log(40)), 0)} shorter and held the truth "
+            f"{fixed_percent(figures['coverage'])} of the time.",
         ),
         published=_published(rows, wins),
     )

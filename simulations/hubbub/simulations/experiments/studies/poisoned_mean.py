@@ -27,6 +27,7 @@ from scipy import stats
 
 from hubbub.analysis import Options, decode
 from hubbub.analysis.progress import Progress
+from hubbub.protocol.printed import fixed_percent
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import sample_tally
@@ -88,7 +89,7 @@ def describe(setting: Setting) -> Mapping[str, str]:
     return {
         "people": f"{setting.honest:,} honest reports, log-normal hours with a median of one; mean "
         f"{HOURS * HONEST:.2f} hours",
-        "fakes": f"{setting.fakes:,}: {setting.share:.2%} of all reports",
+        "fakes": f"{setting.fakes:,}: {fixed_percent(setting.share, 2)} of all reports",
         "metric": "mean in [0, 24] hours, one bit, epsilon 1",
         "rivals": f"numbers with Laplace noise of epsilon 1: any number believed, or cut at {HOURS * CUT:.0f} hours",
         "repeats": f"{setting.repeats:,} honest populations",
@@ -185,7 +186,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         (
             attack,
             f"{desk[attack].messages:,}",
-            f"{figures[f'refused {attack}']:.0%}",
+            fixed_percent(figures[f"refused {attack}"], 0),
             f"{without[attack]:+.3f} h",
             f"{with_checks[attack]:+.3f} h" if with_checks[attack] else "0 h",
         )
@@ -200,8 +201,9 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         chart=attack_bars(
             without, with_checks, checks="with the checks", title="hours by which the mean moves", show=thousands
         ),
-        caption=f"How far {setting.share:.1%} fakes move a mean of {HOURS * HONEST:.1f} hours. The collector that "
-        f"believes any number is not shown: one fake moves it by {figures[f'shift {BELIEVED}']:,.0f} hours.",
+        caption=f"How far {fixed_percent(setting.share)} fakes move a mean of {HOURS * HONEST:.1f} hours. The "
+        f"collector that believes any number is not shown: one fake moves it by {figures[f'shift {BELIEVED}']:,.0f} "
+        "hours.",
         meaning=_meaning(setting, figures, radius),
         published=_published(setting, figures),
     )
@@ -220,10 +222,10 @@ def _published(setting: Setting, figures: Mapping[str, float]) -> tuple[Publishe
 
 def _meaning(setting: Setting, figures: Mapping[str, float], radius: float) -> tuple[str, ...]:
     return (
-        "A bit can only lie by a bit. Whatever fakes say, each weighs at most 1.58 of the range at epsilon 1, "
-        f"and {setting.share:.2%} of them move the mean by {figures[f'shift {UP}']:.2f} hours at most. `decode` "
-        f"prints a radius of {radius:.2f} hours for that share. No check on the data can do better: a fake bit "
-        "looks like any other bit, and nothing in the table gives it away.",
+        "A bit can only lie by a bit. Whatever fakes say, each weighs at most 1.58 of the range at epsilon 1, and "
+        f"{fixed_percent(setting.share, 2)} of them move the mean by {figures[f'shift {UP}']:.2f} hours at most. "
+        f"`decode` prints a radius of {radius:.2f} hours for that share. No check on the data can do better: a fake "
+        "bit looks like any other bit, and nothing in the table gives it away.",
         f"Numbers with noise are far easier to poison: honest noise reaches {HOURS * CUT:.0f} hours now and "
         "then, so a collector must accept that much, and the same fakes move the mean by "
         f"{figures[f'shift {CLIPPED}']:.2f} hours. One that forgets to cut off is finished by a single report.",

@@ -35,7 +35,7 @@ from hubbub.analysis.progress import Progress
 from hubbub.collector.http.limits import Limits
 from hubbub.collector.settings import Settings
 from hubbub.protocol.kinds import String
-from hubbub.protocol.printed import plain_percent
+from hubbub.protocol.printed import fixed_percent, plain_percent
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
@@ -99,7 +99,7 @@ class Setting:
 def describe(setting: Setting) -> Mapping[str, str]:
     return {
         "people": f"{setting.honest:,} honest reports of 50 strings, the r-th held in proportion to 1/r",
-        "fakes": f"{setting.fakes:,} reports for a string that nobody holds: {setting.share:.2%} of all",
+        "fakes": f"{setting.fakes:,} reports for a string that nobody holds: {fixed_percent(setting.share, 2)} of all",
         "metric": "string, 64 bits, 1 hash, 128 cohorts, epsilon 1",
         "checks": "the collector's intake and its limit per sender; the decoder's test of each cohort and the "
         "totals of its table",
@@ -126,7 +126,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
             what=f"share of the target: {attack}",
             low=low,
             high=high,
-            why=f"{b * moved:.2%}: {why}; normal",
+            why=f"{fixed_percent(b * moved, 2)}: {why}; normal",
             false_alarm=FALSE_ALARM,
             form=".2%",
         )
@@ -227,9 +227,9 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             (
                 attack,
                 f"{desk[attack].messages:,}",
-                f"{figures[f'refused {attack}']:.0%}",
-                f"{without[attack]:.2%}",
-                f"{with_checks[attack]:.2%}",
+                fixed_percent(figures[f"refused {attack}"], 0),
+                fixed_percent(without[attack], 2),
+                fixed_percent(with_checks[attack], 2),
                 _shown_by(attack, desk[attack].reason, odd, totals, setting.repeats),
             )
             for attack in made
@@ -241,7 +241,8 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             title="estimated share of a string nobody holds",
             show=plain_percent,
         ),
-        caption=f"Estimated share of a string that nobody holds, when {setting.share:.1%} of the reports are fake.",
+        caption=f"Estimated share of a string that nobody holds, when {fixed_percent(setting.share)} of the reports "
+        "are fake.",
         meaning=_meaning(figures, radius),
         published=_published(setting, figures),
     )
@@ -252,9 +253,9 @@ def _shown_by(attack: str, reason: str, odd: Mapping[str, int], totals: Mapping[
     if attack in REFUSED:
         return f"refused: {reason}"
     shown = {
-        LUMP: f"a cohort that does not fit, in {odd[LUMP] / repeats:.0%} of populations",
-        FULL: f"`absent` far below 0, in {totals[FULL] / repeats:.0%}",
-        BARE: f"`other` far below 0, in {totals[BARE] / repeats:.0%}",
+        LUMP: f"a cohort that does not fit, in {fixed_percent(odd[LUMP] / repeats, 0)} of populations",
+        FULL: f"`absent` far below 0, in {fixed_percent(totals[FULL] / repeats, 0)}",
+        BARE: f"`other` far below 0, in {fixed_percent(totals[BARE] / repeats, 0)}",
     }
     return shown.get(attack, "nothing")
 
@@ -264,12 +265,13 @@ def _meaning(figures: Mapping[str, float], radius: float) -> tuple[str, ...]:
         "The collector's checks remove everything that is cheap: one message cannot carry many votes, the past "
         f"is closed, and one address gets {figures['one sender']:,.0f} messages into the count in a minute. What "
         "is left needs many senders and well-formed reports.",
-        "The decoder's checks catch the careless: fakes crowded into a cohort, or with too many or too few "
-        "bits. They do not catch a lie that is made like the truth. For that there is only an honest number: "
-        f"the attack radius that `decode` prints, {radius:.2%} here, beside {figures[f'shift {DISGUISED}']:.2%} "
-        "that the disguised attack reached. Fakes with the target's bit alone moved the share by "
-        f"{figures[f'shift {BARE}']:.2%}, all that the radius allows, at the price of an absurd table. Privacy and "
-        "poisoning are two sides of one coin: the less a report may reveal, the more weight each one gets.",
+        "The decoder's checks catch the careless: fakes crowded into a cohort, or with too many or too few bits. "
+        "They do not catch a lie that is made like the truth. For that there is only an honest number: the attack "
+        f"radius that `decode` prints, {fixed_percent(radius, 2)} here, beside "
+        f"{fixed_percent(figures[f'shift {DISGUISED}'], 2)} that the disguised attack reached. Fakes with the "
+        f"target's bit alone moved the share by {fixed_percent(figures[f'shift {BARE}'], 2)}, all that the radius "
+        "allows, at the price of an absurd table. Privacy and poisoning are two sides of one coin: the less a report "
+        "may reveal, the more weight each one gets.",
     )
 
 

@@ -34,6 +34,7 @@ from hubbub.analysis.render.plots import Plot, Scale
 from hubbub.protocol.kinds import Range
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import many_bit_noise
+from hubbub.protocol.printed import fixed_percent
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
@@ -157,7 +158,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
             low=low,
             high=high,
             why=f"theory {mean[how]:.4g} cell variances"
-            + ("" if how == FLAT else f", up to {more - 1:.0%} more for filled nodes")
+            + ("" if how == FLAT else f", up to {fixed_percent(more - 1, 0)} more for filled nodes")
             + "; chi-square, worth as many errors as the quadratic form has",
             false_alarm=FALSE_ALARM,
             form=",.4g",
@@ -168,7 +169,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
 def _spread(together: object, variances: list[float]) -> Array:
     """Covariance of the leaves times `together`: contrasts of a level are block averages less those of the level above.
 
-    The total's variance is nought: shares of those who answered add up to one.
+    The total's variance is zero: shares of those who answered add up to one.
     """
     matrix = np.asarray(together)
     cells, levels = len(matrix), len(variances)

@@ -34,7 +34,7 @@ from hubbub.analysis.render.plots import Panel, Plot, Scale, Series
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
-from hubbub.protocol.printed import plain_percent
+from hubbub.protocol.printed import fixed_percent, plain_percent
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
@@ -166,7 +166,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
                 f"{counts[i]:,}",
                 f"{decoding.estimate[i] * n:,.0f}",
                 f"{decoding.std_error[i] * n:,.0f}",
-                f"{found[i]:.0%}",
+                fixed_percent(found[i], 0),
             )
             for i in (0, 4, 9, 14, 19, 24, 29, 34, 39, 49, 99)
         ),
@@ -175,8 +175,8 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         "be found.",
         meaning=(
             f"{figures['found']:.0f} of the 100 strings are found on average, and half of the time all those held by "
-            f"at least {half:.1%} of people; below that the tail stays hidden, as it should at this noise. A string "
-            f"that nobody holds was found in {figures['false runs']:.1%} of runs.",
+            f"at least {fixed_percent(half)} of people; below that the tail stays hidden, as it should at this noise. "
+            f"A string that nobody holds was found in {fixed_percent(figures['false runs'])} of runs.",
             "As we read its setting, the paper's 47 strings with two false ones do not follow from a 5 % error over "
             "all candidates. They are close to what the same data give without correction: "
             f"{figures['found uncorrected']:.0f} held and {figures['false uncorrected']:.1f} not held. The likely "
@@ -199,7 +199,7 @@ def _published(figures: Mapping[str, float], found: Array, half: float) -> tuple
         Published(
             what="found from which share on",
             theirs="about 1 %",
-            ours=f"{half:.2%} (half of the runs)",
+            ours=f"{fixed_percent(half, 2)} (half of the runs)",
             why=f"agrees, and with {figures['found']:.0f} strings rather than 47",
         ),
         Published(
@@ -220,7 +220,7 @@ def _picture(detected: object, shares: Array, floor: float) -> Plot:
     )
     x = Scale.linear(0, 101, whole, "strings, the most frequent first")
     y = Scale.linear(0, round_above(float(shares.max())), plain_percent, "share of people")
-    panel = Panel(x=x, y=y, series=bars, rules=((floor, f"noise floor, {floor:.2%}"),))
+    panel = Panel(x=x, y=y, series=bars, rules=((floor, f"noise floor, {fixed_percent(floor, 2)}"),))
     return one(panel, series)
 
 

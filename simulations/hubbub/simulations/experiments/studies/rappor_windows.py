@@ -35,7 +35,7 @@ from hubbub.protocol.invalid import plural
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
-from hubbub.protocol.printed import plain_percent
+from hubbub.protocol.printed import fixed_percent, plain_percent
 from hubbub.simulations.exact_tallies import assign_cohorts, ones_of, sample_tally
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
@@ -71,8 +71,8 @@ class Setting:
 def describe(setting: Setting) -> Mapping[str, str]:
     return {
         "people": f"{MACHINES:,} machines, {REPORTS:,} reports: 18 processes each on average",
-        "processes": f"13 common ones of 1 % to 4.5 %, 237 rare ones of up to {SHARES[len(COMMON)]:.2%}, 250 "
-        "candidates that run nowhere",
+        "processes": "13 common ones of 1 % to 4.5 %, 237 rare ones of up to "
+        f"{fixed_percent(SHARES[len(COMMON)], 2)}, 250 candidates that run nowhere",
         "metric": "string, 128 bits, 2 hashes, 8 cohorts, f = 1/2, p = 1/2, q = 3/4",
         "decoding": "5 % over all 500 candidates (Bonferroni), and a false discovery rate of 5 % as in the paper",
         "repeats": f"{setting.repeats:,} populations",
@@ -104,8 +104,8 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
             what=f"chance to find a process of {words}, at 5 % over all",
             low=low,
             high=high,
-            why=f"one-sided test at 5 % / 500: {min(likely):.1%} to {max(likely):.1%}, as none or all of the others "
-            "are taken out of the noise; binomial",
+            why=f"one-sided test at 5 % / 500: {fixed_percent(min(likely))} to {fixed_percent(max(likely))}, as none "
+            "or all of the others are taken out of the noise; binomial",
             false_alarm=FALSE_ALARM,
             form=".1%",
         )
@@ -151,10 +151,11 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         columns=("true share", "theory, 5 % over all", "found, 5 % over all", "found, false discovery rate 5 %"),
         rows=tuple(
             (
-                f"{SHARES[i]:.2%}",
-                f"{_power(SHARES[i : i + 1], CLOUDED)[0]:.0%} to {_power(SHARES[i : i + 1], CLEAR)[0]:.0%}",
-                f"{strict[i]:.0%}",
-                f"{lenient[i]:.0%}",
+                fixed_percent(SHARES[i], 2),
+                f"{fixed_percent(_power(SHARES[i : i + 1], CLOUDED)[0], 0)} to "
+                f"{fixed_percent(_power(SHARES[i : i + 1], CLEAR)[0], 0)}",
+                fixed_percent(strict[i], 0),
+                fixed_percent(lenient[i], 0),
             )
             for i in range(len(COMMON))
         ),
@@ -164,8 +165,8 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         meaning=(
             f"Of ten processes of 2.5 % to 4.5 %, {strict[ten].sum():.1f} are found on average at 5 % over all "
             f"candidates and {lenient[ten].sum():.1f} at a false discovery rate of 5 %. That ten were found is thus "
-            f"in order. One of 1.5 % is found {strict[1]:.0%} and {lenient[1]:.0%} of the time: the hoped-for limit "
-            "is where detection begins, not where it can be relied on.",
+            f"in order. One of 1.5 % is found {fixed_percent(strict[1], 0)} and {fixed_percent(lenient[1], 0)} of the "
+            "time: the hoped-for limit is where detection begins, not where it can be relied on.",
             "The price is easy to overlook. epsilon_1 = 1.07 covers a single report. A machine that reported 18 "
             "different processes has shown 18 memos, and everything it ever sent is bounded by epsilon 79 only. "
             "hubbub prints that number, sets it aside on the device, and refuses a registry whose lifetime_epsilon "
@@ -192,7 +193,7 @@ def _published(figures: Mapping[str, float], lenient: Array, ten: slice) -> tupl
         Published(
             what="smallest share expected to be seen",
             theirs="1.5 %, optimistically",
-            ours=f"found {lenient[1]:.0%} of the time",
+            ours=f"found {fixed_percent(lenient[1], 0)} of the time",
             why="about where a false discovery rate of 5 % begins to see anything",
         ),
     )

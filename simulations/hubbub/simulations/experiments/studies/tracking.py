@@ -37,7 +37,7 @@ from hubbub.protocol.encoding import bytes_for
 from hubbub.protocol.kinds import String
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.noise import rappor_noise
-from hubbub.protocol.printed import plain_percent
+from hubbub.protocol.printed import fixed_percent, plain_percent
 from hubbub.simulations.experiments import bounds
 from hubbub.simulations.experiments.bounds import FALSE_ALARM
 from hubbub.simulations.experiments.experiment import Experiment, Prediction, Published, StudyOutput
@@ -158,7 +158,7 @@ def predict(setting: Setting) -> Mapping[str, Prediction]:
                 what=f"found again in a crowd of {crowd:,}: {case}",
                 low=low,
                 high=high,
-                why=f"{chance:.2%} by convolution; binomial",
+                why=f"{fixed_percent(chance, 2)} by convolution; binomial",
                 false_alarm=FALSE_ALARM,
                 form=".1%",
             )
@@ -197,9 +197,10 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         caption="Chance to find an install again by its noise alone. Lines: theory. Points: what was found.",
         meaning=(
             "A long memo is a fingerprint. Three reports now and three later pick one install out of a million with "
-            f"{million[thrice]:.0%}, though everybody gave the same answer: the noise that protects the answer is "
-            f"what tells installs apart. Even one report against one does it with {million[once]:.1%}, where a blind "
-            "guess has one in a million. Sixteen cohorts make the crowd sixteen times smaller, on top.",
+            f"{fixed_percent(million[thrice], 0)}, though everybody gave the same answer: the noise that protects the "
+            "answer is what tells installs apart. Even one report against one does it with "
+            f"{fixed_percent(million[once])}, where a blind guess has one in a million. Sixteen cohorts make the "
+            "crowd sixteen times smaller, on top.",
             "A single hashed bit in a single cohort has two memos for everyone, and finds nobody: in a crowd of a "
             f"million it does {1e6 * million[one]:.1f} times as well as a blind guess. That is what few bits and few "
             "cohorts are for, and why hubbub's label prints the bits that link an install's reports.",
@@ -208,8 +209,8 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             Published(
                 what="linking reports of one install",
                 theirs="made hard by the instantaneous noise (by argument)",
-                ours=f"one in a million found with {million[once]:.1%} from one report, {million[thrice]:.0%} from "
-                "three",
+                ours=f"one in a million found with {fixed_percent(million[once])} from one report, "
+                f"{fixed_percent(million[thrice], 0)} from three",
                 why="the argument holds for one bit; 128 bits of memo are too many for it",
             ),
         ),
@@ -254,7 +255,7 @@ def _unpacked(numbers: list[int], width: int) -> Integers:
 
 
 def _chance(chance: float) -> str:
-    return f"{chance:.1%}" if chance >= 0.001 or chance == 0 else f"{1e6 * chance:.3g} in a million"
+    return fixed_percent(chance) if chance >= 0.001 or chance == 0 else f"{1e6 * chance:.3g} in a million"
 
 
 def _picture(theory: Mapping[str, Mapping[int, float]], figures: Mapping[str, float], setting: Setting) -> Plot:
