@@ -111,9 +111,8 @@ class Decoding:
     estimates, or the nearest possible population where answers are few. Biased: for reading, not for sums or tests."""
     low_selected: Array  # interval given that the value was detected; nan where it was not
     high_selected: Array  # its upper end
-    variance: Variance | RatioVariance | RowVariances | None = (
-        None  # of estimates, as a function of the true share; None: not known
-    )
+    variance: Variance | RatioVariance | RowVariances | None = None
+    """Of estimates, as a function of what is true; None: not known."""
     distribution: Distribution | None = None  # of a range: any share, the distribution function, quantiles
     tested_besides: int = 0  # candidates of a long list, or of a search, that were tested, too, and have no row
     beginnings: tuple[Beginning, ...] = ()  # of texts that nobody listed, the shortest first

@@ -81,8 +81,8 @@ class PlaceVariance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RowVariances:
-    """The same of rows of different sorts, one `places` each, in the unit of each: what is estimated is a place between
-    two ends, start + span x place. A share lies between 0 and 1."""
+    """Variances of rows of different sorts, each in its unit and as a function of the true number: what is estimated is
+    a place between two ends, start + span x place, such as a mean in its range. A share lies between 0 and 1."""
 
     places: tuple[PlaceVariance, ...]
     start: Array

@@ -58,6 +58,7 @@ class Sketch(Generic[S]):
     epsilon_one_report: float
     epsilon_permanent: float
     strings: int
+    candidates: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

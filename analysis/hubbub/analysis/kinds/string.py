@@ -10,6 +10,7 @@ from hubbub.analysis.estimation.design import Design, cohort_design, together
 from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.hashing import Words, canonical, digests, positions
 from hubbub.analysis.estimation.planned_strings import PlannedStrings
+from hubbub.analysis.estimation.string_screen import fits_all
 from hubbub.analysis.kinds.factor import Factor
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools, Sketch
 from hubbub.analysis.kinds.published_rappor import rappor_at
@@ -119,12 +120,20 @@ def _plan_remarks(sketch: Sketch[String]) -> list[str]:
     shape = sketch.shape
     rappor = rappor_at(sketch.epsilon_one_report, sketch.epsilon_permanent)
     ours = _unit_variance(shape, sketch.noise, 0.0, sketch.strings)
-    return [
+    cells = shape.num_bits * shape.num_cohorts
+    remarks = [
         f"Shape: num_bits = {shape.num_bits}, num_hashes = {shape.num_hashes}, num_cohorts = {shape.num_cohorts}"
         + (f", for {sketch.strings:,} strings." if sketch.strings else "."),
         f"RAPPOR at the same epsilons (2 hashes, p = 0.5, q = {rappor.prob_q:.3f}, f = {rappor.prob_f:.3f}) would need "
         f"{rappor.unit_variance / ours:.1f} times the reports.",
     ]
+    if not fits_all(sketch.candidates, cells):
+        remarks.append(
+            f"warning: {sketch.candidates:,} candidates are too many for {cells:,} cells (num_bits x num_cohorts) to "
+            "be estimated together: strings that are too rare to be detected add noise that is not planned here, and the "
+            "power may be far less. num_cohorts so large that they are a tenth of the cells avoids that."
+        )
+    return remarks
 
 
 STRING: Kind[String] = Kind(

@@ -79,6 +79,7 @@ def _sketch(plan: Plan) -> Sketch[Any]:
         epsilon_one_report=float(plan.epsilon_one_report),
         epsilon_permanent=float(plan.epsilon_permanent),
         strings=plan.strings,
+        candidates=plan.rule.tests,
     )
 
 
