@@ -5,18 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hubbub.analysis.options import ESTIMANDS
-from tests.analysis.regimes import (
-    EPSILONS,
-    HOW,
-    INSTALLS,
-    ONE_BY_ONE,
-    SHAPES,
-    Measured,
-    Regime,
-    changes,
-    changes_among_answered,
-    measure,
-)
+from tests.analysis.measured import Measured, changes, changes_among_answered, measure
+from tests.analysis.regimes import EPSILONS, HOW, INSTALLS, ONE_BY_ONE, SHAPES, Regime
 from tests.chance import binomial_bounds, noticed, power
 
 STATED = {"few": 0.93, "many": 0.94}

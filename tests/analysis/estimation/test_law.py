@@ -15,7 +15,8 @@ from hubbub.analysis.estimation.crowds import largest_step
 from hubbub.analysis.estimation.curves import Curves
 from hubbub.analysis.estimation.law import Law
 from hubbub.analysis.estimation.shares import Shares, shares
-from tests.analysis.regimes import Regime, crowd, distribution, queries, tallies_of
+from tests.analysis.regimes import Regime, crowd, tallies_of
+from tests.analysis.side_by_side import distribution, queries
 
 E8 = float(np.exp(8))
 CHANNELS = {
