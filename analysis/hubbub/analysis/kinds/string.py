@@ -130,8 +130,8 @@ def _plan_remarks(sketch: Sketch[String]) -> list[str]:
     if not fits_all(sketch.candidates, cells):
         remarks.append(
             f"warning: {sketch.candidates:,} candidates are too many for {cells:,} cells (num_bits x num_cohorts) to "
-            "be estimated together: strings that are too rare to be detected add noise that is not planned here, and the "
-            "power may be far less. num_cohorts so large that they are a tenth of the cells avoids that."
+            "be estimated together: strings that are too rare to be detected add noise that is not planned here, and "
+            "the power may be far less. num_cohorts so large that they are a tenth of the cells avoids that."
         )
     return remarks
 
