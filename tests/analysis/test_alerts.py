@@ -103,7 +103,7 @@ def test_a_year_of_daily_looks_at_a_mean_raises_no_false_alert_more_often_than_s
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("epsilon", ["1", "4", "8"])
+@pytest.mark.parametrize("epsilon", ["4", "8"])
 @pytest.mark.parametrize("mean", [0.002, 0.01, 0.05])
 @pytest.mark.parametrize("installs", [(28_000, 1_000), (20_000, 500)])
 def test_false_alerts_of_a_mean_in_a_year(epsilon, mean, installs, figure) -> None:

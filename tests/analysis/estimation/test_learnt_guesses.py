@@ -202,9 +202,12 @@ FARTHER = {
     ("choices", "one heavy", 16, "4"): 1.02,
     ("buckets", "Zipf 1.1", 16, "4"): 1.05,
     ("buckets", "Zipf 2", 16, "4"): 1.05,
+    ("buckets", "geometric", 100, "0.5"): 1.35,
+    ("buckets", "sparse", 100, "1"): 1.2,
 }
 """Where learnt guesses are known to be farther from the truth than those they took the place of, and by how much at
-most: hardly any noise, and few answers to learn from. Nowhere else are they, beyond two standard errors."""
+most: hardly any noise, and few answers to learn from; or so much that the sum of buckets is hardly known. Nowhere else
+are they, beyond two standard errors."""
 
 
 @pytest.mark.proof
