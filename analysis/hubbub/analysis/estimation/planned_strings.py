@@ -61,8 +61,9 @@ class PlannedStrings:
 
     def shortfall(self, share: float, reports: float) -> float:
         """By how much the estimate is too small on average, because weights follow the data: a cell with fewer ones by
-        chance has others that seem fewer, and weighs more. Of its error in units of a share, e, each of them has the
-        part 1 / cells of a string, and d log w = -(D' / D) times that, with D the variance by which it is weighed."""
+        chance has others that seem fewer, and weighs more. Each of them takes the part 1 / cells of its error, and
+        d log w = -(D' / D) times that, with D the variance by which it is weighed. What counts is how that goes with
+        the residual, of which the others take back as much as if all cells had the variance that theirs have."""
         chance, others = self._others(share)
         if len(chance) == 1:
             return 0.0  # others that nobody listed are fitted together, by one share for all cells
@@ -70,7 +71,8 @@ class PlannedStrings:
         gain = float(self.noise.q_star - self.noise.p_star)
         grows = (1 - float(self.noise.q_star + self.noise.p_star)) / gain + 1 - 2 * (share + others)
         number = others * (self.strings - 1) / (1 - share) if share < 1 else 0 * others
-        moved = chance / tested * number * grows * self._true(share, others) / tested
+        more = np.maximum(self._true(share, others) - float(chance @ self._true(0.0, others)), 0.0)
+        moved = chance / tested * number * grows * more / tested
         return float(moved.sum() / (chance / tested).sum()) / (self._cells * reports)
 
     def detected_from(self, share: float, reports: float, rule: Rule) -> float:
