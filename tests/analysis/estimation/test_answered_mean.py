@@ -12,8 +12,8 @@ from hubbub.analysis import Options, compare, decode
 from hubbub.analysis.estimation import answered_mean as answered
 from hubbub.analysis.estimation.cells import pool
 from hubbub.analysis.estimation.grid import noise_of_mean
+from hubbub.analysis.kinds.mean_apart import MEAN_APART
 from hubbub.analysis.options import ESTIMANDS
-from hubbub.analysis.planning.plan import unit_variance
 from hubbub.protocol.channel import KaryChannel
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Mean
@@ -203,7 +203,7 @@ def test_the_best_number_of_points_has_the_least_error_of_those_who_answered(eps
     shape = Mean(low=Fraction(0), high=Fraction(1), absent="apart").suited(Fraction(epsilon), ())
     assert shape.points == points <= MOST_POINTS
     noise = shape.best_noise(Fraction(epsilon), Fraction(epsilon))
-    assert 4 * unit_variance(shape, noise, 0.5, 0) == pytest.approx(float(worst), rel=1e-3)
+    assert 4 * MEAN_APART.worst_variance(shape, noise) == pytest.approx(float(worst), rel=1e-3)
 
 
 def test_absence_takes_one_of_the_answers_that_are_kept() -> None:

@@ -22,6 +22,8 @@ from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.estimation.intervals import exceeded_with
 from hubbub.analysis.options import Correction
 
+_HALVINGS = 70  # of all reports, to the last digit; a search of scipy's would be loaded at the first decoding
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -73,12 +75,14 @@ class Rule:
         """
         if not 0 < p_star < 1:
             return reports * p_star + self.deviations * sqrt(reports * p_star * (1 - p_star))
-
-        def excess(count: float) -> float:
-            return float(betainc(count, reports - count + 1, p_star)) - self.level
-
-        most = reports + 1 - 1e-12
-        return float(scipy.optimize.brentq(excess, 1e-12, most)) if excess(most) < 0 else reports + 1
+        low, high = 0.0, reports + 1 - 1e-12
+        if betainc(high, reports - high + 1, p_star) > self.level:
+            return reports + 1
+        for _ in range(_HALVINGS):
+            count = (low + high) / 2
+            is_rare = betainc(count, reports - count + 1, p_star) <= self.level
+            low, high = (low, count) if is_rare else (count, high)
+        return high
 
     def line(self, reports: float, p_star: float, gain: float) -> float:
         """The estimate from which on an answer is detected, where its test is of that count of ones."""
