@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 import sys
 
 import pytest
@@ -61,7 +60,8 @@ def test_the_client_keeps_its_distance_from_the_floor_and_from_drawing_bit_by_bi
     for _ in range(9):
         for name, found in samples.items():
             found.append(client.spent(subjects[name], 200 if name != client.PER_BIT else 40))
-    ratio = statistics.median(samples[who]) / statistics.median(samples[US])
+    # The least of each: whatever else the machine does only adds, and a median of nine was at times a third off.
+    ratio = min(samples[who]) / min(samples[US])
     then = ratio_in(committed, "A report", case, who)
     assert then / BAND < ratio < then * BAND, f"{case}, {who}: {ratio:.2f}, committed {then:.2f}"
 
