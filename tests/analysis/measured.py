@@ -146,8 +146,7 @@ def changes(regime: Regime, pairs: int, times: int = 1) -> int:
     """Two crowds that hold the same, the one before so many `times` as large: how often a row, each in its turn, is
     said to have changed, tested by itself."""
     rng = np.random.default_rng([*regime.seed, times])
-    sizes = replace(regime, installs=times * regime.installs), regime
-    sides = [[tallies_of(size, crowd(size, rng), rng) for _ in range(pairs)] for size in sizes]
+    sides = _two_sides(regime, pairs, times, rng)
     if regime.kind in ONE_BY_ONE:
         both = zip(*([decoded(regime, tallies) for tallies in side] for side in sides), strict=True)
         return sum(bool(compare(*pair).p_value[i % SHAPES[regime.kind][1]] <= 0.05) for i, pair in enumerate(both))
@@ -157,6 +156,22 @@ def changes(regime: Regime, pairs: int, times: int = 1) -> int:
     alone = compare(*(decoded(regime, side[-1]) for side in sides)).p_value[rows[-1]]
     assert p_value[-1] == pytest.approx(alone)
     return int((p_value <= 0.05).sum())
+
+
+def _two_sides(regime: Regime, pairs: int, times: int, rng: np.random.Generator) -> list[list[list[Tally]]]:
+    sizes = replace(regime, installs=times * regime.installs), regime
+    return [[tallies_of(size, crowd(size, rng), rng) for _ in range(pairs)] for size in sizes]
+
+
+def changes_of_rows(regime: Regime, pairs: int, times: int = 1, *, exclude_absent: bool = False) -> np.ndarray:
+    """The same for each row, of kinds that are decoded one by one."""
+    rng = np.random.default_rng([*regime.seed, times, exclude_absent])
+    sides = _two_sides(regime, pairs, times, rng)
+    both = zip(
+        *([decoded(regime, each, exclude_absent=exclude_absent) for each in side] for side in sides), strict=True
+    )
+    with np.errstate(invalid="ignore"):  # nobody seems to have answered
+        return np.asarray((np.array([compare(*pair).p_value for pair in both]) <= 0.05).sum(axis=0))
 
 
 def changes_among_answered(regime: Regime, pairs: int) -> np.ndarray:

@@ -173,24 +173,6 @@ def test_a_second_value_where_the_first_counts_is_said_once(install: Install, ca
     )
 
 
-def test_a_sum_beyond_the_limits_is_said_once_and_without_the_sum(install: Install, caplog) -> None:
-    client = install.agreed(EXPORTS)
-    for _ in range(3):
-        client.add("exports", 123_456)
-        install.days(7)
-        client.flush()
-    assert client.status().counts["clamped"] == 3
-    assert [record.getMessage() for record in caplog.records] == [
-        "add('exports'): what was added in one epoch is beyond the registry's limits and counts as their end; wider "
-        "limits would hold it"
-    ]
-    other = install.client(EXPORTS)  # of the same process, and of the same state
-    other.add("exports", 123_456)
-    install.days(7)
-    other.flush()
-    assert len(caplog.records) == 1
-
-
 # --- threads and processes ------------------------------------------------------------------------------------------
 
 AN_APP_THAT_COUNTS = """

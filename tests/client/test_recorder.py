@@ -39,6 +39,25 @@ def test_a_wrong_value_is_one_even_where_the_epoch_does_not_ask(install: Install
     assert client.status().counts == {"wrong_value": 1}
 
 
+def test_a_sum_beyond_the_limits_is_said_once_and_without_the_sum(install: Install, caplog) -> None:
+    exports = registry(metric("exports", "histogram", accumulate='"sum"', max_values=3, edges="[0, 10, 1000]"))
+    client = install.agreed(exports)
+    for _ in range(3):
+        client.add("exports", 123_456)
+        install.days(7)
+        client.flush()
+    assert client.status().counts["clamped"] == 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "add('exports'): what was added in one epoch is beyond the registry's limits and counts as their end; wider "
+        "limits would hold it"
+    ]
+    other = install.client(exports)  # of the same process, and of the same state
+    other.add("exports", 123_456)
+    install.days(7)
+    other.flush()
+    assert len(caplog.records) == 1
+
+
 def test_the_first_record_of_an_epoch_counts(install: Install) -> None:
     client = install.agreed(clear(clear_metric("dark_theme")))
     for value in (True, False, False):

@@ -14,7 +14,7 @@ import scipy  # its larger parts are loaded where they are asked for: half of a 
 
 from hubbub.analysis.arrays import Array, Index
 from hubbub.analysis.estimation.detection import Rule
-from hubbub.analysis.estimation.intervals import Ratios, Variance, critical, score_ratios
+from hubbub.analysis.estimation.intervals import Ratios, RatioVariance, Variance, critical, score_ratios
 from hubbub.analysis.estimation.law import Law, interval
 from hubbub.analysis.estimation.tree import Levels, Spread
 from hubbub.analysis.options import WHOM, Whom
@@ -23,13 +23,14 @@ from hubbub.protocol.invalid import Invalid
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Estimates with their intervals, at each of `points`."""
+    """Estimates with their intervals, at each of `points`; and their variances, wherever the truth is."""
 
     points: Array
     estimate: Array
     std_error: Array
     low: Array
     high: Array
+    variance: Variance | RatioVariance | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +141,8 @@ class Distribution:
             return None
         guess = self.best_guess
         held = queries @ guess
-        even = queries / queries.sum(axis=1, keepdims=True)
+        inside = _within(queries, guess)
         with np.errstate(divide="ignore", invalid="ignore"):
-            inside = np.where(held[:, np.newaxis] > 0, queries * guess / held[:, np.newaxis], even)
             outside = np.nan_to_num((1 - queries) * guess / (1 - held[:, np.newaxis]), posinf=0.0, neginf=0.0)
         return self.levels.law(queries, inside, np.clip(outside, 0, 1), self.finite)
 
@@ -230,20 +230,18 @@ class Distribution:
         share, variance = queries @ self.leaves, variance or law.variance()
         low, high = interval(share, variance, law.of_rows, self.confidence)
         if of == "all":
-            return Band(points, share, np.sqrt(variance.at(share)), low, high)
-        among = self._among_answered(queries, share)
-        few = variance.rests_on_few(share)
-        return Band(points, among.estimate, among.std_error, *among.reaching(low, high, self.total, few))
+            return Band(points, share, np.sqrt(variance.at(share)), low, high, variance)
+        among, of_ratios = self._among_answered(queries, share, variance.step)
+        ends = among.reaching(low, high, self.total, variance.rests_on_few(share))
+        return Band(points, among.estimate, among.std_error, *ends, of_ratios)
 
-    def _among_answered(self, queries: Array, share: Array) -> Ratios:
+    def _among_answered(self, queries: Array, share: Array, step: Array | float) -> tuple[Ratios, RatioVariance]:
         """Fieller's intervals, with the variance where the ratio is the one tested and as many answered as estimated.
 
         Variances are quadratic in the shares, which are linear in the ratio: three ratios give them all.
         """
         guess, answered = self.best_guess, float(np.clip(self.total, 0, 1))
-        inside, outside = (
-            part * guess / np.maximum(part @ guess, 1e-300)[:, np.newaxis] for part in (queries, 1 - queries)
-        )
+        inside, outside = _within(queries, guess), _within(1 - queries, guess)
         found = [
             self.levels.spread(queries, answered * (r * inside + (1 - r) * outside), self.finite)
             for r in (0.0, 0.5, 1.0)
@@ -257,7 +255,15 @@ class Distribution:
             r = np.clip(ratio, 0, 1)
             return own(r) - 2 * ratio * with_total(r) + ratio**2 * of_total
 
-        return score_ratios(share, self.total, variance, of_total, self.confidence)
+        of_ratios = RatioVariance.of_ratios(variance, self.total, np.broadcast_to(step, share.shape))
+        return score_ratios(share, self.total, variance, of_total, self.confidence), of_ratios
+
+
+def _within(parts: Array, guess: Array) -> Array:
+    """How those of each part are spread over its leaves: as the guess has them, evenly where it has nobody there."""
+    held, size = parts @ guess, np.maximum(parts.sum(axis=1, keepdims=True), 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(held[:, np.newaxis] > 0, parts * guess / held[:, np.newaxis], parts / size)
 
 
 def _through(none: Array, half: Array, whole: Array) -> Callable[[Array], Array]:

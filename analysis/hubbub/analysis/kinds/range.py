@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
+from hubbub.analysis.arrays import Array
 from hubbub.analysis.distribution import Distribution, Tests
 from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import Cohort, PooledTally, TwoStageNoise, finite_population
 from hubbub.analysis.estimation.detection import Rule
-from hubbub.analysis.estimation.intervals import Variance
+from hubbub.analysis.estimation.intervals import RatioVariance, RowVariances, Variance
 from hubbub.analysis.estimation.law import Law
 from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.estimation.tree import Levels
@@ -89,6 +91,7 @@ def _rows(distribution: Distribution, unit: str, options: Options) -> tuple[Colu
             high=shown.high,
             p_value=tests.p_value,
             best_guess=guess / answered if answered > 0 else guess,
+            variance=shown.variance,
         )
     else:
         # Whoever is not in the whole range did not answer.
@@ -103,8 +106,18 @@ def _rows(distribution: Distribution, unit: str, options: Options) -> tuple[Colu
             high=np.append(shown.high[:-1], 1 - shown.low[-1]),
             p_value=np.append(tests.p_value[:-1], normal_p_value(absent, shown.std_error[-1:])),
             best_guess=np.append(guess, max(0.0, 1 - answered)),
+            variance=_with_absent(shown.variance),
         )
     return _with_quantiles(cell_rows, distribution, options.quantiles), tests
+
+
+def _with_absent(variance: Variance | RatioVariance | None) -> Variance | None:
+    """The last row is of all who answered: of a share f of absent it is that of the share 1 - f."""
+    if not isinstance(variance, Variance):
+        return None
+    floor, slope = variance.floor.copy(), variance.slope.copy()
+    floor[-1], slope[-1] = floor[-1] + slope[-1], -slope[-1]
+    return replace(variance, floor=floor, slope=slope)
 
 
 def _with_quantiles(rows: Columns, distribution: Distribution, wanted: Sequence[float]) -> Columns:
@@ -120,7 +133,26 @@ def _with_quantiles(rows: Columns, distribution: Distribution, wanted: Sequence[
         high=np.append(rows.high, found.high),
         p_value=np.append(rows.p_value, np.full(len(wanted), np.nan)),
         best_guess=np.append(rows.best_guess, found.estimate),
+        variance=_with_constants(rows.variance, found.std_error**2),
     )
+
+
+def _with_constants(
+    variance: Variance | RatioVariance | RowVariances | None, values: Array
+) -> Variance | RatioVariance | None:
+    """And rows whose variance is the same wherever the truth is, as far as anything is known."""
+    none = np.zeros(len(values))
+    if isinstance(variance, Variance):
+        return Variance(
+            floor=np.append(variance.floor, values),
+            slope=np.append(variance.slope, none),
+            sampling=np.append(variance.sampling, none),
+            step=np.append(np.broadcast_to(variance.step, variance.floor.shape), none),
+        )
+    if isinstance(variance, RatioVariance):
+        constants = np.vstack([values, np.zeros((len(variance.coefficients) - 1, len(values)))])
+        return RatioVariance(np.hstack([variance.coefficients, constants]), np.append(variance.step, none))
+    return None
 
 
 def _cells(distribution: Distribution) -> list[tuple[float, float]]:

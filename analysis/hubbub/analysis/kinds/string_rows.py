@@ -6,7 +6,7 @@ What is here holds for any design of cells, also one whose hash is not ours.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from hubbub.analysis.estimation.cells import PooledTally, finite_population, sha
 from hubbub.analysis.estimation.design import Design
 from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.guesses import guesses_beside, joint_shares
-from hubbub.analysis.estimation.intervals import Variance, normal_interval, ratios, score_interval
+from hubbub.analysis.estimation.intervals import RatioVariance, Variance, normal_interval, ratios, score_interval
 from hubbub.analysis.estimation.selection import interval_given_selection, normal_p_value
 from hubbub.analysis.estimation.string_screen import StringEstimates, screen
 from hubbub.analysis.kinds.kind import Pools
@@ -25,6 +25,7 @@ from hubbub.analysis.options import Options
 from hubbub.analysis.result import ABSENT, ANSWER, OTHER, Decoding, Diagnostics
 from hubbub.protocol.printed import fixed_percent
 
+_LEAST = 0.04  # of a variance: what is left of it wherever the truth is
 _MUCH = 0.25  # of the variance: more than that of strings not fitted is said
 
 
@@ -53,13 +54,16 @@ def table_of(
     answered = Answered.of(pools, design, found, options)
     sampled = Sampled.of(pools, design, found, options).spread_out(first, len(listed))
     rows, thresholds, growth, crowd_guess = _rows(listed, first, found, answered, design, sampled, options)
+    variance = _variance(rows, growth, sampled, answered, _step(pools, design, found))
     floor = float(np.median(thresholds[first], overwrite_input=True)) if len(first) else np.nan
     if found.crowd is not None:  # rows are the exceptions: what an average candidate would have needed
         rule = Rule.of(rows.p_value[first], options.alpha, options.correction, found.crowd.known)
         floor = found.threshold(rule.level) * found.crowd.typical_error
     if options.exclude_absent:
-        rows = _among_answered(rows, answered, thresholds, sampled, growth, options, crowd_guess)
+        rows = _among_answered(rows, answered, thresholds, sampled, growth, options, crowd_guess, variance)
         floor = floor / answered.share if answered.share > 0 else np.nan
+    else:
+        rows = replace(rows, variance=variance)
     return assemble(
         pools,
         options,
@@ -215,7 +219,7 @@ def _rows(
     # Cells hold the sampling of a string's holders as if each bit sampled them anew. They are sampled once, and of the
     # installs that reported not at all.
     beyond_cells = sampled.whole - sampled.finite - sampled.cells
-    std_error = np.sqrt(np.maximum(fit_error**2 + share * (1 - share) * beyond_cells, 0.04 * fit_error**2))
+    std_error = np.sqrt(np.maximum(fit_error**2 + share * (1 - share) * beyond_cells, _LEAST * fit_error**2))
     growth = spread_out(_growth(design, found), 0.0) + (1 - 2 * share) * beyond_cells
     del share, beyond_cells  # eight megabytes each where a million are listed
     low, high = normal_interval(estimate, std_error, options.confidence, found.degrees, growth)
@@ -266,6 +270,37 @@ def _growth(design: Design, found: StringEstimates) -> Array:
     return np.asarray(design.gather(cells**2 * of_cells) * error**4)
 
 
+def _variance(rows: Columns, growth: Array, sampled: Sampled, answered: Answered, step: float) -> Variance:
+    """Of each row, wherever its true share is. What is known of a string's is its value at the estimate, how it grows
+    there, and that it bends as the sampling of installs does."""
+    listed, of_absent = len(growth), answered.variance
+    bend = np.maximum(sampled.whole - sampled.finite, 0)
+    share, known = np.clip(np.nan_to_num(rows.estimate[:listed]), 0, 1), rows.std_error[:listed] ** 2
+    slope = growth - bend * (1 - 2 * share)
+    # Beyond where the slope was taken it may be less steep: some noise is left at either end.
+    floor = np.maximum(known - share * (slope + bend * (1 - share)), _LEAST * known)
+    with np.errstate(invalid="ignore"):
+        slope = np.where(np.isfinite(known), np.maximum(slope, (_LEAST - 1) * floor), 0.0)
+    return Variance(
+        floor=np.concatenate([floor, of_absent.floor + of_absent.slope, rows.std_error[-1:] ** 2]),
+        slope=np.concatenate([slope, -of_absent.slope, [0.0]]),
+        sampling=np.concatenate([bend, of_absent.sampling, [0.0]]),
+        step=np.append(np.full(listed + 1, step), 0.0),
+    )
+
+
+def _step(pools: Pools, design: Design, found: StringEstimates) -> float:
+    """How far one install that holds a string moves its estimate: it sets the string's bits in one cohort, which have
+    their part of the weight. Of cohorts of different sizes it is the average, by weight."""
+    fit = found.fit
+    if fit is None or not fit.weights.cells.any():
+        return 0.0
+    counted = np.flatnonzero(fit.weights.cells)
+    weight, gain = fit.weights.cells[counted], min(pool.cohorts[0].noise.gain for pool in pools)
+    moved = np.mean(weight**2 * design.sampling[counted]) / np.mean(weight) ** 2
+    return float(moved / (gain * _cohorts_seen(design)))
+
+
 def _among_answered(
     rows: Columns,
     answered: Answered,
@@ -274,6 +309,7 @@ def _among_answered(
     growth: Array,
     options: Options,
     crowd_guess: float,
+    of_rows: Variance,
 ) -> Columns:
     """Shares of those who answered. A string's bits are part of all ones, so top and bottom covary; both this and the
     variance of the string are taken at the ratio tested."""
@@ -289,6 +325,13 @@ def _among_answered(
     slopes = np.append(growth, 0.0), together
     best = rows.best_guess[kept] / max(float(np.sum(rows.best_guess[kept])) + crowd_guess, 1e-300)
     among = ratios(top, answered.share, variance, covariance, var_answered, options.confidence, slopes)
+    of_kept = of_rows.of(np.array(kept))
+
+    def tested(ratio: Array) -> Array:
+        own = ratio * answered.share
+        with_answered = np.append(together[:-1] * own[:-1], var_answered)
+        return np.asarray(of_kept.at(own) - 2 * ratio * with_answered + ratio**2 * var_answered)
+
     assert rows.low_selected is not None
     assert rows.high_selected is not None
     low_selected, high_selected = rows.low_selected[kept], rows.high_selected[kept]
@@ -307,6 +350,7 @@ def _among_answered(
         best_guess=best,
         low_selected=low_selected,
         high_selected=high_selected,
+        variance=RatioVariance.of_ratios(tested, answered.share, of_kept.step),
     )
 
 
