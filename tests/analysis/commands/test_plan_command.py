@@ -163,3 +163,35 @@ def test_installs_that_are_no_number_are_refused_in_words(installs: str, capsys)
     with pytest.raises(SystemExit):
         run("--kind", "flag", "--installs", installs, "--epsilon", "1")
     assert f"--installs: must be a number such as 100000, 100,000 or 1e5, got {installs!r}" in capsys.readouterr().err
+
+
+TOO_MANY = ("--kind", "string", "--strings", "20", "--values", "50000")
+
+
+def test_candidates_that_cannot_be_estimated_together_are_warned_of_whatever_is_printed(tmp_path, capsys) -> None:
+    """A plan of them promises more than decode will see, and a script reads no words."""
+    warned = "50,000 candidates are too many for 1,024 cells (num_bits x num_cohorts)"
+    one = (*TOO_MANY, "--installs", "1e5", "--epsilon", "2")
+    for asked in (one, (*TOO_MANY, "--table")):
+        run(*asked)
+        assert f"\nwarning: {warned}" in capsys.readouterr().out
+        run(*asked, "--json")
+        (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+        assert warning.startswith(warned)
+    run(*one, "--toml")
+    planned = capsys.readouterr().out
+    assert f"# warning: {warned}" in planned
+    (tmp_path / "metrics.toml").write_text(head("planned", 1000) + planned)
+    registry = (str(tmp_path / "metrics.toml"), "--installs", "1e5", "--strings", "20", "--values", "50000")
+    run(*registry)
+    assert f"\nwarning: [metrics.planned] {warned}" in capsys.readouterr().out
+    run(*registry, "--json")
+    (metric,) = json.loads(capsys.readouterr().out)["metrics"]
+    assert metric["warnings"] == [warning]
+
+
+def test_a_plan_of_few_candidates_warns_of_nothing(capsys) -> None:
+    run("--kind", "string", "--strings", "20", "--installs", "1e5", "--epsilon", "2")
+    assert "warning" not in capsys.readouterr().out
+    run("--kind", "flag", "--table", "--json")
+    assert json.loads(capsys.readouterr().out)["warnings"] == []

@@ -15,7 +15,7 @@ from hubbub.analysis.kinds import KINDS, kind_of
 from hubbub.analysis.planning.advice import Slots, slots_for, split_budget, what_would_change_it
 from hubbub.analysis.planning.history_plans import best_history_plan, sights_to_json
 from hubbub.analysis.planning.plan import Plan, epsilon_for, installs_for, power_of, share_for
-from hubbub.analysis.planning.words import answer_words, table_words, toml_of
+from hubbub.analysis.planning.words import answer_words, table_words, toml_of, warnings_of
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.lint import few_points, slots_of_silence
@@ -260,6 +260,7 @@ def _facts(plan: Plan, unknown: str, answer: float) -> dict[str, Any]:
         "std_error": plan.std_error(),
         "seen_from": None if plan.line == inf else plan.line,
         "what_would_change_it": what_would_change_it(plan) if answer == inf else [],
+        "warnings": warnings_of(plan),
         **(sights_to_json(plan) if plan.has_history else {}),
     }
 
@@ -284,7 +285,7 @@ def _print_table(arguments: Namespace) -> int:
             {"share": share, "epsilon_one_report": float(epsilon), "installs": None if answer == inf else answer}
             for (share, epsilon), answer in found.items()
         ]
-        print(json.dumps({"kind": plan.shape.kind, "rows": rows}, indent=2))
+        print(json.dumps({"kind": plan.shape.kind, "rows": rows, "warnings": warnings_of(plan)}, indent=2))
     else:
         print("\n".join(table_words(plan, found)))
     return 0
@@ -325,6 +326,7 @@ def _plan_registry(arguments: Namespace) -> int:
                 "kind": metric.kind,
                 "std_error": plan.std_error(0.0),
                 "seen_from_share": None if share == inf else share,
+                "warnings": warnings_of(plan),
             }
             for metric, plan, share in rows
         ]
@@ -339,8 +341,8 @@ def _plan_registry(arguments: Namespace) -> int:
         epsilon, error = show(metric.epsilon_one_report), short_percent(plan.std_error(0.0))
         lines.append((metric.name, metric.kind, epsilon, error, seen, of))
     print(*text_table(header, lines, left=(0, 1, 5), longest=None, widths=(20, 12, 9, 12, 12, 0), gap=""), sep="\n")
-    for metric in registry:
-        for doubt in (*slots_of_silence(metric), *few_points(metric, registry)):
+    for metric, plan, _ in rows:
+        for doubt in (*slots_of_silence(metric), *few_points(metric, registry), *warnings_of(plan)):
             print(f"warning: [metrics.{metric.name}] {doubt}")
     return 0
 

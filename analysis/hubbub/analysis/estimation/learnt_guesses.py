@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammainc, gammaln
+from scipy.special import gammainc, gammaln, ndtr
 
 from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.estimation.guesses import nearest_shares
@@ -32,6 +32,7 @@ _SHAPES = np.array([0.15, 0.3, 0.6, 1.2, 2.5, 5, 10, 20, 50, 200, 1000])
 _USUAL_SHAPE = 1.5
 _MOST_SHRUNK = 2.0  # standard errors, of a share that stands clear
 _LEARNT_FROM = 1_000  # estimates; neighbours are averaged where there are more
+_SURELY = 5.0  # standard errors beyond a sum that can be, where it matters no more how far
 _NEGLIGIBLE = 1e-6  # of the most likely prior's weight
 _AT_ONCE = 10_000  # rows: as many as fit into memory with all points of the grid
 
@@ -44,7 +45,7 @@ def learnt_shares(estimate: Array, variance: Array, total: float | None = 1.0, e
     if known.sum() < ENOUGH or most <= 0:
         return _possible(estimate) if total is None else nearest_shares(estimate, variance, most, exactly)
     x, std_error = estimate[known], np.sqrt(variance[known])
-    of_all = most if exactly else max(float(x.sum()), 0.0) if total is None else min(max(float(x.sum()), 0.0), most)
+    of_all = most if exactly else max(float(x.sum()), 0.0) if total is None else _likely_sum(x, std_error, most)
     guess, spread = np.where(known, 0.0, np.nan), np.where(known, variance, np.inf)
     if of_all > 0:
         guess[known] = _average_behind(x, std_error, of_all, total is None)
@@ -55,6 +56,20 @@ def learnt_shares(estimate: Array, variance: Array, total: float | None = 1.0, e
     # noise of the largest shares above all: made to add up to it, answers that nobody holds would get a part of that.
     # So only what is beyond all installs is taken off, which is noise alone, and goes by variances.
     return nearest_shares(guess, np.sqrt(spread) if exactly else spread, most, exactly)
+
+
+def _likely_sum(x: Array, std_error: Array, most: float) -> float:
+    """What the shares behind these estimates come to, on average: in half of all lists everybody holds one of the
+    answers, which makes `most`, and else any sum from nothing to that is equally usual. Where the sum of estimates is
+    hardly known, to take it as it is would often leave nothing to be shared out."""
+    spread = float(np.sqrt((std_error**2).sum()))
+    found = float(np.clip(x.sum(), -_SURELY * spread, most + _SURELY * spread))
+    low, high = -found / spread, (most - found) / spread
+    reached = float(ndtr(high) - ndtr(low))
+    at_low, at_high = (float(np.exp(-0.5 * end**2) / np.sqrt(2 * np.pi)) for end in (low, high))
+    between = found + spread * (at_low - at_high) / reached
+    of_everybody = at_high / (at_high + spread * reached / most)
+    return of_everybody * most + (1 - of_everybody) * between
 
 
 def _possible(shares: Array) -> Array:

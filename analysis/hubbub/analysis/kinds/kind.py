@@ -70,7 +70,8 @@ class Kind(Generic[S]):
     `planned` is the shape with given `plan_options`, `alternatives` are all that differ from it in what was not given,
     of which a plan takes the best: by their `worst_variance` where there is one, that of the answers which are told
     worst. `toml` is a shape's keys in a metrics.toml and `slots` how many kept answers one is usually given,
-    `plan_problems` what is wrong with expecting so many strings, `plan_remarks` what else a planner should know.
+    `plan_problems` what is wrong with expecting so many strings, `plan_warnings` why less may be seen than is planned,
+    `plan_remarks` what else a planner should know.
 
     What a plan must know of `decode`: `tested` is how many rows it tests, given so many candidates; `row_variance` is
     the `unit_variance` of such a row, where a row is not one answer; `asked` the share of installs that are asked about
@@ -92,6 +93,7 @@ class Kind(Generic[S]):
     line: Callable[[S, Noise, float, int, float, Rule], float] | None = None
     plan_options: tuple[PlanOption, ...] = ()
     plan_problems: Callable[[S, int], Iterable[str]] = lambda shape, strings: ()
+    plan_warnings: Callable[[Sketch[S]], list[str]] = lambda sketch: []
     plan_remarks: Callable[[Sketch[S]], list[str]] = lambda sketch: []
     goal: Goal = Goal()
     search: Callable[[Pools, Sequence[str], Options, NamedProgress], Decoding] | None = None

@@ -120,20 +120,23 @@ def _plan_remarks(sketch: Sketch[String]) -> list[str]:
     shape = sketch.shape
     rappor = rappor_at(sketch.epsilon_one_report, sketch.epsilon_permanent)
     ours = _unit_variance(shape, sketch.noise, 0.0, sketch.strings)
-    cells = shape.num_bits * shape.num_cohorts
-    remarks = [
+    return [
         f"Shape: num_bits = {shape.num_bits}, num_hashes = {shape.num_hashes}, num_cohorts = {shape.num_cohorts}"
         + (f", for {sketch.strings:,} strings." if sketch.strings else "."),
         f"RAPPOR at the same epsilons (2 hashes, p = 0.5, q = {rappor.prob_q:.3f}, f = {rappor.prob_f:.3f}) would need "
         f"{rappor.unit_variance / ours:.1f} times the reports.",
     ]
-    if not fits_all(sketch.candidates, cells):
-        remarks.append(
-            f"warning: {sketch.candidates:,} candidates are too many for {cells:,} cells (num_bits x num_cohorts) to "
-            "be estimated together: strings that are too rare to be detected add noise that is not planned here, and "
-            "the power may be far less. num_cohorts so large that they are a tenth of the cells avoids that."
-        )
-    return remarks
+
+
+def _plan_warnings(sketch: Sketch[String]) -> list[str]:
+    cells = sketch.shape.num_bits * sketch.shape.num_cohorts
+    if fits_all(sketch.candidates, cells):
+        return []
+    return [
+        f"{sketch.candidates:,} candidates are too many for {cells:,} cells (num_bits x num_cohorts) to be estimated "
+        "together: strings that are too rare to be detected add noise that is not planned here, and the power may be "
+        "far less. num_cohorts so large that they are a tenth of the cells avoids that."
+    ]
 
 
 STRING: Kind[String] = Kind(
@@ -151,5 +154,6 @@ STRING: Kind[String] = Kind(
         PlanOption("num_cohorts", None, "string (default: enough for --strings)"),
     ),
     plan_problems=_plan_problems,
+    plan_warnings=_plan_warnings,
     plan_remarks=_plan_remarks,
 )

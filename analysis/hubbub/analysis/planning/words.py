@@ -60,9 +60,15 @@ def answer_words(plan: Plan, unknown: str, answer: float, slots: Slots | None) -
     if plan.has_history:
         lines += history_words(plan)
     lines += kind_of(plan.shape.form).plan_remarks(_sketch(plan))
+    lines += [f"warning: {warning}" for warning in warnings_of(plan)]
     if slots is not None:
         lines += _slot_words(slots, plan)
     return lines
+
+
+def warnings_of(plan: Plan) -> list[str]:
+    """Why less may be seen than is planned."""
+    return kind_of(plan.shape.form).plan_warnings(_sketch(plan))
 
 
 def _told(plan: Plan) -> str:
@@ -123,13 +129,15 @@ def table_words(plan: Plan, found: Mapping[tuple[float, Fraction], float]) -> li
         [plain_percent(share), *("-" if n == inf else short_number(n) for n in cells)]
         for share, cells in zip(shares, needed, strict=True)
     ]
-    return [*lines, *text_table(header, rows, widths=[8, *(14 for _ in epsilons)], gap="")]
+    table = text_table(header, rows, widths=[8, *(14 for _ in epsilons)], gap="")
+    return [*lines, *table, *(f"warning: {warning}" for warning in warnings_of(plan))]
 
 
 def toml_of(plan: Plan, slots: Slots | None, name: str = "planned") -> str:
     """The planned metric, to be put into a metrics.toml, and the metrics that it is made of."""
     factors = [toml_of(replace(plan, shape=factor.shape), slots, factor.name) for factor in plan.shape.factors]
-    return "\n\n".join([_toml_of_one(plan, slots, name), *factors])
+    warned = "".join(f"# warning: {warning}\n" for warning in warnings_of(plan))
+    return "\n\n".join([warned + _toml_of_one(plan, slots, name), *factors])
 
 
 def _toml_of_one(plan: Plan, slots: Slots | None, name: str) -> str:
