@@ -9,15 +9,15 @@
 A name is loaded when it is first asked for.
 """
 
-from typing import TYPE_CHECKING
-
 from hubbub.protocol.door import door
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubbub.client.client import Client
     from hubbub.client.consent import Decision
     from hubbub.client.control import Pending, Status
-    from hubbub.client.upload import Answer, Transport
+    from hubbub.client.upload import Answer
+    from hubbub.client.vocabulary import Transport
     from hubbub.protocol.invalid import Invalid
     from hubbub.protocol.registry import Registry
 
@@ -33,6 +33,6 @@ __getattr__, __dir__ = door(
         "Pending": "hubbub.client.control",
         "Registry": "hubbub.protocol.registry",
         "Status": "hubbub.client.control",
-        "Transport": "hubbub.client.upload",
+        "Transport": "hubbub.client.vocabulary",
     },
 )

@@ -8,10 +8,10 @@ that fixes this chance finds the same moments and ids. In production all of it i
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from hubbub.protocol.blake2 import blake2b
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Chance, Purpose, Random
     from hubbub.protocol.vocabulary import Cadence

@@ -16,28 +16,31 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self
 
 from hubbub.client import control, timers, tls
 from hubbub.client.build_facts import this_build
 from hubbub.client.consent import ASK, Decision, is_test_run, most_restrictive, sent_for_a_test, wrong_endpoint
 from hubbub.client.control import Pending, Status
+from hubbub.client.developer_log import warn
 from hubbub.client.parsed import Parsed
 from hubbub.client.recorder import Withdrawn, is_expired
 from hubbub.client.respond import RandomDraws
 from hubbub.client.state import Busy, Unusable, placed
 from hubbub.client.timer import Timer
-from hubbub.client.upload import Transport, checked_endpoint, post
+from hubbub.client.upload import checked_endpoint, post
 from hubbub.protocol.cadence import epoch_of
 from hubbub.protocol.encoding import WrongValue
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.value import cached_property
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Self
+
     from hubbub.client.examples import Examples
     from hubbub.client.sweep import Sweep
-    from hubbub.client.vocabulary import Chance, Draws, Lost, Mode, Random, Reason
+    from hubbub.client.vocabulary import Chance, Draws, Lost, Mode, Random, Reason, Transport
 
 EXIT_PATIENCE = 2.0
 """Seconds that leaving may wait for what is being sent."""
@@ -425,10 +428,7 @@ class Client:
     def _say_once(self, message: str) -> None:
         if message not in self._said and len(self._said) < 100:
             self._said.add(message)
-            with suppress(OSError):
-                import logging
-
-                logging.getLogger("hubbub").warning("%s", message)
+            warn(message)
 
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from hubbub.client.facts import Facts
 from hubbub.client.upload import is_this_machine
@@ -16,6 +15,7 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.value import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Mode, Reason, Said
 

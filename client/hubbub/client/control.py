@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypedDict
 
 from hubbub.client import outbox, parsed
 from hubbub.client.budget import (
@@ -36,7 +35,10 @@ from hubbub.protocol.linking import num_groups, num_samples
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.value import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, TypedDict
+
     from hubbub.client.vocabulary import CountName, Mode
     from hubbub.protocol.vocabulary import Cadence
 

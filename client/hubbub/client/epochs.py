@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hubbub.client import outbox
 from hubbub.client.budget import note_asked
@@ -20,6 +19,7 @@ from hubbub.protocol.cadence import CADENCES, DAY, epoch_of, epoch_start
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.segments import Segment, segment_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Chance, Delay
     from hubbub.protocol.report import Report

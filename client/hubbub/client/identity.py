@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from itertools import count
-from typing import TYPE_CHECKING
 
 from hubbub.client.facts import Facts, put
 from hubbub.protocol.blake2 import blake2b
@@ -12,6 +11,7 @@ from hubbub.protocol.encoding import DITHER_BITS
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.value import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Random
 

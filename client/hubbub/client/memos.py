@@ -9,7 +9,6 @@ metric's budget is answered from an old slot.
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
 
 from hubbub.client.budget import free_slot, slots_used
 from hubbub.client.identity import Identity
@@ -17,6 +16,7 @@ from hubbub.client.respond import permanent_response
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.value import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Draws
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from hubbub.client.chance import fraction
 from hubbub.client.facts import add_counts, put, read_facts
@@ -17,6 +16,7 @@ from hubbub.client.upload import Verdict
 from hubbub.protocol.cadence import DAY, HOUR, epoch_start
 from hubbub.protocol.value import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Chance, CountName
     from hubbub.protocol.vocabulary import Cadence

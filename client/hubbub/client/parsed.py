@@ -14,12 +14,15 @@ from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from os.path import join
-from typing import Any
 
 from hubbub.client.state_dir import state_directory
 from hubbub.protocol.blake2 import blake2b
 from hubbub.protocol.names import is_app
 from hubbub.protocol.registry import tables_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 FILE = "metrics.json"
 _DIGEST = 32

@@ -15,12 +15,12 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
 
 from hubbub.client.budget import first_asked_in, reserve, slots_reserved
 from hubbub.client.consent import lapsed
+from hubbub.client.developer_log import warn
 from hubbub.client.facts import Facts, add_counts, read_facts
 from hubbub.client.identity import Identity, ensure_identity, known_identity
 from hubbub.client.memos import find_or_draw
@@ -32,7 +32,10 @@ from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.value import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Literal
+
     from hubbub.client.vocabulary import CountName, Draws, Outcome, Random
     from hubbub.protocol.history import History
     from hubbub.protocol.vocabulary import Cadence
@@ -143,11 +146,10 @@ class Recorder:
         for name in desk.clamped_sums:
             if name not in self._said_clamped:
                 self._said_clamped.add(name)
-                with suppress(OSError):
-                    import logging
-
-                    words = "what was added in one epoch is beyond the registry's limits and counts as their end"
-                    logging.getLogger("hubbub").warning("add(%r): %s; wider limits would hold it", name, words)
+                warn(
+                    f"add({name!r}): what was added in one epoch is beyond the registry's limits and counts as their "
+                    "end; wider limits would hold it"
+                )
 
     def answer_waiting(self, desk: Desk, now: float) -> None:
         """The epochs of this moment are open: what waited for them is recorded, the rest is given up."""

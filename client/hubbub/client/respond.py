@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import comb
-from typing import TYPE_CHECKING
 
 from hubbub.protocol.channel import PRECISION, SUBSET_PRECISION, UNITS, SubsetChannel, Units
 from hubbub.protocol.encoding import bytes_for
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.value import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Draws, Random
     from hubbub.protocol.history import History

@@ -16,20 +16,20 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from hubbub.client import epochs, outbox
 from hubbub.client.chance import chance_from, fraction
 from hubbub.client.facts import read_facts, said_yes
 from hubbub.client.recorder import Recorder
 from hubbub.client.state import INSISTENCE, Busy, State
-from hubbub.client.upload import TIMEOUT, Transport, Verdict, attempt
+from hubbub.client.upload import TIMEOUT, Verdict, attempt
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import Segment
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hubbub.client.vocabulary import Chance, Draws, Owner, Random
+    from hubbub.client.vocabulary import Chance, Draws, Owner, Random, Transport
     from hubbub.protocol.vocabulary import Cadence
 
 LOOK_EVERY = 900.0

@@ -14,13 +14,13 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from os.path import exists
-from typing import TYPE_CHECKING
 
 from hubbub.client import tls
 from hubbub.client.recorder import Withdrawn
 from hubbub.client.state import Unusable
 from hubbub.client.timer import LOOK_EVERY, Timer
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubbub.client.vocabulary import Owner
 

@@ -10,14 +10,15 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hubbub.client import tls
 from hubbub.protocol.names import host_of
 from hubbub.protocol.value import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from http.client import HTTPConnection
+    from typing import Any, Literal
     from urllib.request import OpenerDirector
 
 PATH = "/v1/reports"
@@ -38,17 +39,6 @@ class Answer(Value):
     """By name; upper and lower case are the same."""
 
 
-class Transport(Protocol):
-    """How a message travels: give `Client(post=...)` another one to send through your app's own HTTP stack.
-
-    Called with the client's endpoint (a base URL: the reports go to `/v1/reports` below it, as
-    `application/vnd.hubbub.reports`), the body of the message, and how many seconds it may take. Whatever it raises is
-    a failed attempt: the message is kept and tried again later.
-    """
-
-    def __call__(self, endpoint: str, body: bytes, timeout: float, /) -> Answer: ...
-
-
 class Verdict(Value):
     """What an attempt means for a message."""
 
@@ -67,7 +57,7 @@ class Withheld(Exception):
 
 
 def attempt(
-    send: Transport,
+    send: Callable[[str, bytes, float], Answer],
     endpoint: str,
     body: bytes,
     batch_id: bytes,

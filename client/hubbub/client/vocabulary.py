@@ -1,4 +1,5 @@
-"""The words that the client speaks with, as types: which facts, counts, modes and reasons there are.
+"""The words that the client speaks with, as types: which facts, counts, modes and reasons there are, and what a
+transport or a source of chance must do.
 
 No module loads this when an app starts: type checkers read it, and tests hold it against what the code says. To make a
 `Literal` costs as much as to read a metric from TOML.
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, Protocol
 
+from hubbub.client.upload import Answer
 from hubbub.protocol.channel import SubsetChannel, Units
 from hubbub.protocol.history import History
 from hubbub.protocol.vocabulary import Cadence
@@ -112,6 +114,17 @@ class Chance(Protocol):
     """From a purpose, a cadence, an epoch and the number of the attempt to 16 random bytes."""
 
     def __call__(self, purpose: Purpose, every: Cadence, epoch: int, attempt: int, /) -> bytes: ...
+
+
+class Transport(Protocol):
+    """How a message travels: give `Client(post=...)` another one to send through your app's own HTTP stack.
+
+    Called with the client's endpoint (a base URL: the reports go to `/v1/reports` below it, as
+    `application/vnd.hubbub.reports`), the body of the message, and how many seconds it may take. Whatever it raises is
+    a failed attempt: the message is kept and tried again later.
+    """
+
+    def __call__(self, endpoint: str, body: bytes, timeout: float, /) -> Answer: ...
 
 
 class Owner(Protocol):

@@ -11,10 +11,9 @@ asked for, because apps import this package when they start.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hubbub.protocol.door import door
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubbub.protocol.invalid import Invalid
     from hubbub.protocol.metric import Definition, Metric

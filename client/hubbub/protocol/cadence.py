@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubbub.protocol.vocabulary import Cadence
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import comb
-from typing import TYPE_CHECKING
 
 from hubbub.protocol.value import Value, cached_property
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubbub.protocol.history import History
 

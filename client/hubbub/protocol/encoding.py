@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Final
 
 from hubbub.protocol.fields import DIGITS
 from hubbub.protocol.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Final
 
 DITHER_BITS = 64
 _FAR = 2 * DIGITS

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol.invalid import brief
 from hubbub.protocol.value import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from hubbub.protocol.vocabulary import Reader
 
 DIGITS = 100

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator, Mapping
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
 
 from hubbub.protocol.blake2 import blake2b
 from hubbub.protocol.cadence import CADENCES
@@ -26,7 +25,10 @@ from hubbub.protocol.segments import Segment, broken_segment
 from hubbub.protocol.shape import ONE_BIT, Shape
 from hubbub.protocol.value import Value, cached_property
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Self
+
     from hubbub.protocol.history import History
     from hubbub.protocol.vocabulary import Accumulation, Cadence
 

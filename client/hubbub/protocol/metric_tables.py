@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.channel import UNIT
@@ -20,7 +19,10 @@ from hubbub.protocol.metric import Metric
 from hubbub.protocol.noise import rappor_noise
 from hubbub.protocol.shape import Beside, Shape
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from hubbub.protocol.vocabulary import Accumulation, Reader
 
 _EPSILONS = ("epsilon_one_report", "epsilon_permanent")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol import epsilon as eps
 from hubbub.protocol.cadence import CADENCES
@@ -23,6 +22,10 @@ from hubbub.protocol.metric_tables import built, read_metrics
 from hubbub.protocol.names import APP, host_of, is_app
 from hubbub.protocol.segments import Declared, all_segments, broken_declaration, num_segments
 from hubbub.protocol.value import Value, cached_property
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 if TYPE_CHECKING:  # loaded where a registry has pairs, which few have
     from hubbub.protocol.pair import Pair

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded
@@ -19,7 +18,10 @@ from hubbub.protocol.names import METRIC, is_metric
 from hubbub.protocol.noise import many_bit_noise, one_bit_noise
 from hubbub.protocol.value import Value, cached_property
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, ClassVar, Self
+
     from hubbub.protocol.history import History
     from hubbub.protocol.vocabulary import Accumulation, Reader
 

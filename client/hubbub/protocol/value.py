@@ -3,17 +3,20 @@
 What `dataclasses` does at a tenth of its price. Apps import this package when they start, and the decorator there costs
 as much as sqlite3, json and tomllib together (it imports `inspect`, and compiles methods for each class). Here the
 methods are written once, below, and read the fields of a class from its annotations.
+
+For the same reason nothing that an app loads when it starts imports `typing`, and `TYPE_CHECKING` is a plain False.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, dataclass_transform
 
 from hubbub.protocol.invalid import require
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from functools import cached_property as cached_property  # so is it exported
+    from typing import Any, ClassVar, NoReturn, Self, dataclass_transform
 else:
 
     class cached_property:  # noqa: N801  # it stands for the one of functools
@@ -28,6 +31,9 @@ else:
                 return self
             found = holder.__dict__[self._name] = self._find(holder)
             return found
+
+    def dataclass_transform(**_):
+        return lambda cls: cls
 
 
 @dataclass_transform(frozen_default=True)

@@ -69,9 +69,14 @@ def _estimate(plan: Plan, metric: Metric, share: float, rng: np.random.Generator
             # Of all others, those fall on each of its bits whose texts happen to.
             others = rng.binomial(per_cohort[:, 1:], background, (shape.num_cohorts, hashes))
             rows[:, :hashes] = per_cohort[:, :1] + others
-            counts = _counts(metric, per_cohort.sum(axis=1), rows, rng)
-            ones = sum(row[:hashes].sum() for row in counts)
-            return float((solved(ones, reports * hashes) - background) / (1 - background))
+            for row, installs in zip(rows, per_cohort.sum(axis=1), strict=True):
+                _spread_evenly(row[hashes:], hashes * installs - row[:hashes].sum())
+            counts = np.array(_counts(metric, per_cohort.sum(axis=1), rows, rng))
+            own = float(solved(counts[:, :hashes].sum(), reports * hashes))
+            if shape.num_bits == 1:
+                return (own - background) / (1 - background)
+            # Least squares with the share of all others free: its cells against the rest.
+            return own - float(solved(counts[:, hashes:].sum(), reports * (positions - hashes)))
         case Histogram() as shape:
             people = assign_cohorts(_spread(held, reports, shape.num_buckets), shape.num_cohorts, rng)
             counts = _counts(metric, people.sum(axis=1), ones_of(shape, people), rng)
@@ -107,6 +112,12 @@ def _spread(held: int, reports: int, answers: int) -> list[int]:
     """`held` installs give the first answer, the others each of the rest, evenly."""
     rest = (reports - held) // (answers - 1)
     return [held, *[rest] * (answers - 2), reports - held - rest * (answers - 2)]
+
+
+def _spread_evenly(cells: np.ndarray, number: int) -> None:
+    if len(cells):
+        cells[:] = number // len(cells)
+        cells[: number % len(cells)] += 1
 
 
 @cache

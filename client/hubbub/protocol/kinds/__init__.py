@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Container
 from functools import cache
-from typing import TYPE_CHECKING
 
 from hubbub.protocol.door import loaded
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hubbub.protocol.kinds.choice import Choice
     from hubbub.protocol.kinds.cross import Cross

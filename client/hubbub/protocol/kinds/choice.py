@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, type_name
@@ -12,7 +11,10 @@ from hubbub.protocol.noise import category_noise
 from hubbub.protocol.shape import MAX_BITS, ONE_OF_MANY, ListShape
 from hubbub.protocol.value import cached_property
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from hubbub.protocol.history import History
 
 

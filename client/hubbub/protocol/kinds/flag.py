@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hubbub.protocol.channel import Flips
 from hubbub.protocol.encoding import ABSENT, Encoded, boolean
 from hubbub.protocol.shape import ONE_BIT, Shape
 from hubbub.protocol.value import cached_property
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Flag(Shape, kw_only=True):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
 
 from hubbub.protocol.channel import Flips
 from hubbub.protocol.encoding import ABSENT, Encoded, number_within
 from hubbub.protocol.invalid import say
 from hubbub.protocol.shape import MAX_BITS, MAX_CELLS, ONE_BIT, ONE_OF_MANY, NumberShape
 from hubbub.protocol.value import cached_property
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Histogram(NumberShape, kw_only=True):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, DITHER_BITS, Encoded, number_within
@@ -18,7 +17,10 @@ from hubbub.protocol.noise import kary_noise
 from hubbub.protocol.shape import ONE_BIT, ONE_OF_MANY, NumberShape, broken_limits
 from hubbub.protocol.value import cached_property
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from hubbub.protocol.history import History
     from hubbub.protocol.vocabulary import Apart
 

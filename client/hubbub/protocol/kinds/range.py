@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
 from hubbub.protocol.channel import Flips
 from hubbub.protocol.encoding import ABSENT, Encoded, number_within
 from hubbub.protocol.shape import MAX_BITS, ONE_OF_MANY, NumberShape, broken_limits
 from hubbub.protocol.value import cached_property
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Range(NumberShape, kw_only=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
 from hubbub.protocol.channel import Flips, Noise
 from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, type_name
@@ -13,7 +12,10 @@ from hubbub.protocol.noise import one_bit_noise
 from hubbub.protocol.shape import MAX_BITS, ListShape
 from hubbub.protocol.value import cached_property
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from hubbub.protocol.history import History
 
 MOST_ASKED = 64

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import comb
-from typing import Any
 
 from hubbub.protocol.channel import Flips
 from hubbub.protocol.encoding import ABSENT, Encoded, WrongValue, text
 from hubbub.protocol.shape import MAX_BITS, MAX_CELLS, MAX_COHORTS, ONE_BIT, Shape
 from hubbub.protocol.value import cached_property
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class String(Shape, kw_only=True):
