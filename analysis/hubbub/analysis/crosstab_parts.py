@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from hubbub.analysis.arrays import Array, Mask
-from hubbub.analysis.crosstab_result import Comparison, Crosstab, Given, Shares, Way
+from hubbub.analysis.crosstab_result import ClearestDifference, Crosstab, Given, JointShares, Way
 from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.guesses import nearest_shares
 from hubbub.analysis.estimation.independence import POWER, Independence, independence_of
@@ -130,14 +130,14 @@ class _Parts:
         """The share of installs that did not answer both, as the best guess has it."""
         return max(0.0, 1 - float(self._answered[0] @ self._joint.possible @ self._answered[1]))
 
-    def cells(self) -> Shares:
+    def cells(self) -> JointShares:
         return self._shares(cells_of(self._shape), self._shape)
 
-    def margin(self, factor: int) -> Shares:
+    def margin(self, factor: int) -> JointShares:
         every = rows_of(self._shape) if factor == 0 else columns_of(self._shape)
         return self._shares(self._within(every), (self._shape[factor],))
 
-    def given(self, factor: int, cells: Shares, margin: Shares) -> Given:
+    def given(self, factor: int, cells: JointShares, margin: JointShares) -> Given:
         """The shares of the other factor's categories, given each of this one's."""
         tops, bottoms = cells_of(self._shape), self._bottoms(factor)
         found = shares_given(self._joint, tops, bottoms, self._options.confidence)
@@ -150,7 +150,7 @@ class _Parts:
             np.where(inside, each, np.nan).reshape(self._shape)
             for each in (found.estimate, found.std_error, found.low, found.high, limit, best)
         ]
-        shares = Shares(
+        shares = JointShares(
             estimate=shaped[0],
             std_error=shaped[1],
             low=shaped[2],
@@ -167,7 +167,7 @@ class _Parts:
 
     # -- the parts of parts
 
-    def _shares(self, events: Functionals, shape: tuple[int, ...]) -> Shares:
+    def _shares(self, events: Functionals, shape: tuple[int, ...]) -> JointShares:
         """Of sets of cells, as shares of the whole table or of those that answered."""
         joint, options = self._joint, self._options
         estimate, variance = joint.of(events), event_variance(joint, events)
@@ -200,7 +200,7 @@ class _Parts:
                 ("best_guess", guess),
             )
         }
-        return Shares(
+        return JointShares(
             p_value=p_value.reshape(shape),
             p_adjusted=p_adjusted.reshape(shape),
             detected=np.asarray(detected).reshape(shape),
@@ -233,7 +233,7 @@ class _Parts:
         bottom = Functionals(own, ones) if factor == 0 else Functionals(ones, own)
         return means_given(self._joint, top, bottom, self._options.confidence)
 
-    def _clearest(self, factor: int, shares: Shares, margin: Shares) -> Comparison | None:
+    def _clearest(self, factor: int, shares: JointShares, margin: JointShares) -> ClearestDifference | None:
         """Among all differences of one outcome between two given categories, the one of the most standard errors."""
         given, other = self._factors[factor], self._factors[1 - factor]
         known = margin.detected
@@ -260,7 +260,7 @@ class _Parts:
         confidence = 1 - self._options.alpha / chosen_from
         found = contrast(self._joint, tops, bottoms, confidence)
         reach = critical(confidence) + exceeded_with(1 - POWER)
-        return Comparison(
+        return ClearestDifference(
             outcome=outcome,
             complement=complement,
             more=more,

@@ -49,7 +49,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shares:
+class JointShares:
     """Shares with their intervals. `limit` is the estimate from which on one would be detected; `detected` is nowhere
     true where nothing was tested. What is not known is nan."""
 
@@ -65,7 +65,7 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class ClearestDifference:
     """The clearest difference of a table: one category of the outcome, given two categories of the other factor."""
 
     outcome: int  # which category of the factor that is explained
@@ -83,8 +83,8 @@ class Given:
     in each of its categories add up to 1."""
 
     given: int  # 0: the first factor, row by row; 1: the second, column by column
-    shares: Shares
-    clearest: Comparison | None  # None where there are no two categories to compare
+    shares: JointShares
+    clearest: ClearestDifference | None  # None where there are no two categories to compare
     means: Ratios | None  # average of the other factor in each category of the given one, if that is a number
 
 
@@ -103,8 +103,8 @@ class Crosstab:
     correction: Correction  # how p_adjusted allows for many cells
     num_reports: int  # batches with one report of both, or reports of the cross
     installs: float  # installs behind a share of 1
-    cells: Shares  # of all installs
-    margins: tuple[Shares, Shares]  # of each factor
+    cells: JointShares  # of all installs
+    margins: tuple[JointShares, JointShares]  # of each factor
     given: tuple[Given, Given]  # given the first factor, given the second
     independence: Independence  # the test of whether the answers go together, and its power
     absent: float  # the share of installs that gave no answer to one of the two; 0 where silence is an answer

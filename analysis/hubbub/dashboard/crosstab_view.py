@@ -9,7 +9,7 @@ from typing import Literal
 
 from hubbub.analysis.crosstab_result import Crosstab
 from hubbub.analysis.render.crosstab_words import (
-    Answer,
+    Conclusion,
     View,
     answer,
     p_in_words,
@@ -42,7 +42,7 @@ class Tab:
 class TableView:
     """What was found."""
 
-    lead: Answer
+    lead: Conclusion
     period: str
     title: str
     tabs: tuple[Tab, ...]
@@ -141,11 +141,11 @@ def together_card(inputs: CrosstabInputs) -> TogetherCard:
     if table is not None:
         said, foot = answer(table), f"{table.num_reports:,} reports"
     elif not inputs.chosen:
-        said, foot = Answer("Collecting.", "No reports for a finished period of these installs yet."), "0 reports"
+        said, foot = Conclusion("Collecting.", "No reports for a finished period of these installs yet."), "0 reports"
     elif found is None:
-        said, foot = Answer("Decoding …", ""), ""
+        said, foot = Conclusion("Decoding …", ""), ""
     else:
-        said, foot = Answer("This cannot be decoded.", found.problem), ""
+        said, foot = Conclusion("This cannot be decoded.", found.problem), ""
     return TogetherCard(
         title=" × ".join(inputs.of.factors),
         kind=_kind(inputs.of, table),

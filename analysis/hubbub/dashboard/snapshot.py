@@ -16,7 +16,7 @@ from hubbub.protocol.metric import Definition
 from hubbub.protocol.pair import PairTally
 from hubbub.protocol.segments import Segment, segment_order
 from hubbub.protocol.tally import Tally
-from hubbub.protocol.tally_files import Answer, Withheld, withheld_from_data
+from hubbub.protocol.tally_files import HandedOut, Withheld, withheld_from_data
 from hubbub.protocol.vocabulary import Cadence
 
 
@@ -165,7 +165,7 @@ def snapshot_of(
     )
 
 
-def parse_answer(body: bytes) -> Answer:
+def parse_answer(body: bytes) -> HandedOut:
     """The answer to GET /v1/tallies. Raises `Invalid` for anything else."""
     try:
         answer = json.loads(body)
@@ -173,7 +173,7 @@ def parse_answer(body: bytes) -> Answer:
         raise Invalid(["the collector must answer with JSON; is something else at that address?"]) from None
     if not isinstance(answer, dict) or not isinstance(answer.get("tallies"), list):
         raise Invalid(["the collector must answer with tallies; is something else at that address?"])
-    return Answer([Tally.from_data(item) for item in answer["tallies"]], withheld_from_data(answer))
+    return HandedOut([Tally.from_data(item) for item in answer["tallies"]], withheld_from_data(answer))
 
 
 def parse_pairs(body: bytes) -> list[PairTally]:

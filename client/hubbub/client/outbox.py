@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from hubbub.client.chance import fraction
 from hubbub.client.facts import add_counts, put, read_facts
-from hubbub.client.upload import Verdict
+from hubbub.client.upload import Delivery
 from hubbub.protocol.cadence import DAY, HOUR, epoch_start
 from hubbub.protocol.value import Value
 
@@ -91,32 +91,32 @@ def _full_hour_after(moment: float) -> float:
     return (moment // HOUR + 1) * HOUR
 
 
-def settle(db: sqlite3.Connection, message: Message, verdict: Verdict | None, now: float, chance: Chance) -> None:
-    """Keep what became of a message; no verdict: there was no time to send it. Should this be lost, the worst that can
+def settle(db: sqlite3.Connection, message: Message, delivery: Delivery | None, now: float, chance: Chance) -> None:
+    """Keep what became of a message; none: there was no time to send it. Should this be lost, the worst that can
     happen is that it is sent again. Of one that was deleted meanwhile, by a no or `forget`, nothing is kept."""
     if not still_waits(db, message):
         return
-    match verdict:
+    match delivery:
         case None:
             _postpone(db, message, 0.0)
-        case Verdict("delivered"):
+        case Delivery("delivered"):
             _remove(db, message, "sent")
             _set_pause(db, 0, 0.0)
-        case Verdict("refused", reason):
+        case Delivery("refused", reason):
             _remove(db, message, f"dropped_{reason}")
             _set_pause(db, 0, 0.0)
-        case Verdict("later", "epoch-in-future", _, server_time):
+        case Delivery("later", "epoch-in-future", _, server_time):
             # Our clock was ahead. Wait as long as the server's clock says that the epoch still lasts, but look every
             # day: by our clock, which may be set right meanwhile, that would be as much too late as it was ahead.
             _count_failure(db, "epoch-in-future")
             lasts = epoch_start(message.every, message.epoch + 1) - server_time if server_time else DAY
             _ask_later(db, message, now + min(DAY, max(HOUR, lasts)), chance)
             _set_pause(db, 0, 0.0)
-        case Verdict("later", reason):  # the collector does not know a metric yet
+        case Delivery("later", reason):  # the collector does not know a metric yet
             _count_failure(db, reason)
             _rename(db, _ask_later(db, message, now + DAY, chance), chance)
             _set_pause(db, 0, 0.0)
-        case Verdict("failed", reason, retry_after):
+        case Delivery("failed", reason, retry_after):
             _count_failure(db, reason)
             back_off(db, message, now, chance, retry_after)
             _postpone(db, message, 0.0)

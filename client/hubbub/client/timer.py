@@ -22,7 +22,7 @@ from hubbub.client.chance import chance_from, fraction
 from hubbub.client.facts import read_facts, said_yes
 from hubbub.client.recorder import Recorder
 from hubbub.client.state import INSISTENCE, Busy, State
-from hubbub.client.upload import TIMEOUT, Verdict, attempt
+from hubbub.client.upload import TIMEOUT, Delivery, attempt
 from hubbub.protocol.cadence import DAY
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import Segment
@@ -158,16 +158,16 @@ class Timer:
             message = self._held.pop(0).message
             self._sending = message
         try:
-            verdict = self._attempt(message, deadline)
+            delivery = self._attempt(message, deadline)
             with self.condition:
-                self._settle(message, verdict)
+                self._settle(message, delivery)
         finally:
             with self.condition:
                 self._sending = None
                 self.condition.notify_all()
-        return verdict is not None and verdict.kind != "failed"
+        return delivery is not None and delivery.kind != "failed"
 
-    def _attempt(self, message: outbox.Message, deadline: float) -> Verdict | None:
+    def _attempt(self, message: outbox.Message, deadline: float) -> Delivery | None:
         assert self._endpoint is not None, "without an endpoint nothing is ever made"
         left = min(TIMEOUT, deadline - time.monotonic())
         if left <= 0:
@@ -182,10 +182,10 @@ class Timer:
         with self.state.glance() as db:
             return said_yes(db) and outbox.still_waits(db, message)
 
-    def _settle(self, message: outbox.Message, verdict: Verdict | None) -> None:
-        left = verdict is None or verdict.kind == "failed"
+    def _settle(self, message: outbox.Message, delivery: Delivery | None) -> None:
+        left = delivery is None or delivery.kind == "failed"
         with self.state.transaction(patience=INSISTENCE) as db:
-            outbox.settle(db, message, verdict, self.clock(), self._chance)
+            outbox.settle(db, message, delivery, self.clock(), self._chance)
             if left:
                 outbox.release(db, [claimed.message for claimed in self._held])
             self._note_plans(outbox.next_due(db), read_facts(db).failures)

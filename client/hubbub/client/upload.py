@@ -39,7 +39,7 @@ class Answer(Value):
     """By name; upper and lower case are the same."""
 
 
-class Verdict(Value):
+class Delivery(Value):
     """What an attempt means for a message."""
 
     kind: Literal["delivered", "refused", "later", "failed"]
@@ -63,7 +63,7 @@ def attempt(
     batch_id: bytes,
     timeout: float,
     may_send: Callable[[], bool] = lambda: True,
-) -> Verdict | None:
+) -> Delivery | None:
     """Send one message, once; None if it may not be sent, which is asked before anything begins. Our own transport asks
     once more when it is connected: that can take seconds, and a no must hold from the moment it is given."""
     if not may_send():
@@ -75,7 +75,7 @@ def attempt(
     except Exception as error:  # noqa: BLE001  whatever an app's own transport raises: telemetry never hurts its host
         if tls.in_use.ended:  # cut off by ourselves
             return None
-        return Verdict("failed", type(error).__name__)
+        return Delivery("failed", type(error).__name__)
     return read_answer(answer, batch_id)
 
 
@@ -164,7 +164,7 @@ def _ask(may_send: Callable[[], bool], connection: HTTPConnection) -> None:
         raise Withheld
 
 
-def read_answer(answer: Answer, batch_id: bytes) -> Verdict:
+def read_answer(answer: Answer, batch_id: bytes) -> Delivery:
     """What an answer means for a batch."""
     from hubbub.protocol.refusal import LATER, PROBLEM_PREFIX, STATUS  # here, because most starts send nothing
 
@@ -173,16 +173,16 @@ def read_answer(answer: Answer, batch_id: bytes) -> Verdict:
     server_time = _http_date(headers.get("date"))
     said = _json_object(answer.body)
     if answer.status == 200 and _acknowledges(said, batch_id):
-        return Verdict("delivered", "", 0.0, server_time)
+        return Delivery("delivered", "", 0.0, server_time)
     kind = said.get("type")
     reason = kind.removeprefix(PROBLEM_PREFIX) if isinstance(kind, str) and kind.startswith(PROBLEM_PREFIX) else ""
     if reason not in STATUS or STATUS[reason] != answer.status:
-        return Verdict("failed", f"status_{answer.status}", retry_after, server_time)
+        return Delivery("failed", f"status_{answer.status}", retry_after, server_time)
     if reason not in LATER:
-        return Verdict("refused", reason, 0.0, server_time)
+        return Delivery("refused", reason, 0.0, server_time)
     if reason in ("metric-unknown", "epoch-in-future"):
-        return Verdict("later", reason, 0.0, server_time)
-    return Verdict("failed", reason, retry_after, server_time)
+        return Delivery("later", reason, 0.0, server_time)
+    return Delivery("failed", reason, retry_after, server_time)
 
 
 def _json_object(body: bytes) -> dict[str, Any]:

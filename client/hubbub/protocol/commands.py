@@ -22,7 +22,7 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import in_words
 from hubbub.protocol.tally import Tally, by_segment, merge
 from hubbub.protocol.tally_files import (
-    Answer,
+    HandedOut,
     Wanted,
     Withheld,
     fetch_answer,
@@ -269,7 +269,7 @@ def run_export(arguments: Namespace) -> int:
             raise Invalid(["token must be given with --url: --token T or HUBBUB_TOKEN"])
         answer = fetch_answer(arguments.url, token, wanted, arguments.trust)
         pairs = fetch_pair_answer(arguments.url, token, wanted, arguments.trust)
-        answer = Answer(answer.tallies, [*answer.withheld, *pairs.withheld], pairs.pairs)
+        answer = HandedOut(answer.tallies, [*answer.withheld, *pairs.withheld], pairs.pairs)
     found: list[Tally | PairTally] = [
         *_told_apart(answer.tallies, arguments.by),
         *_told_apart(answer.pairs, arguments.by),
@@ -320,12 +320,12 @@ def _withheld(items: list[Withheld]) -> list[str]:
     return lines
 
 
-def _in_store(data: str | None, address: str | None, wanted: Wanted) -> Answer:
+def _in_store(data: str | None, address: str | None, wanted: Wanted) -> HandedOut:
     # By name, because the store is the collector's and needs its packages; a collector that runs needs none of them.
     flag, extra = ("--data", "collector") if address is None else ("--store", "postgres")
     try:
         export = import_module("hubbub.collector.export")
-        found: Answer = (
+        found: HandedOut = (
             export.from_database(address, wanted) if data is None else export.from_data(Path(data), wanted, time.time)
         )
     except ImportError as error:

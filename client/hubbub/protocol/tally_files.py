@@ -203,7 +203,7 @@ class Withheld(NamedTuple):
     min_reports: int
 
 
-class Answer(NamedTuple):
+class HandedOut(NamedTuple):
     """What a collector hands out, and of how many reports more it does not (of a pair: of how many batches)."""
 
     tallies: list[Tally]
@@ -216,7 +216,7 @@ def fetch_tallies(url: str, token: str, wanted: Wanted | None = None, trust: Pla
     return fetch_answer(url, token, wanted, trust).tallies
 
 
-def fetch_answer(url: str, token: str, wanted: Wanted | None = None, trust: Place | None = None) -> Answer:
+def fetch_answer(url: str, token: str, wanted: Wanted | None = None, trust: Place | None = None) -> HandedOut:
     """The same, and what the collector withholds."""
     return _fetch(url, _TALLIES, token, wanted, trust, answer_from_json)
 
@@ -228,7 +228,7 @@ def fetch_pair_tallies(
     return fetch_pair_answer(url, token, wanted, trust).pairs
 
 
-def fetch_pair_answer(url: str, token: str, wanted: Wanted | None = None, trust: Place | None = None) -> Answer:
+def fetch_pair_answer(url: str, token: str, wanted: Wanted | None = None, trust: Place | None = None) -> HandedOut:
     """The same, and what the collector withholds."""
     return _fetch(url, _PAIRS, token, wanted, trust, pair_answer_from_json)
 
@@ -271,16 +271,16 @@ def tallies_to_json(tallies: Iterable[Tally]) -> str:
     return '{"tallies": [' + ",\n".join(tally.to_json().rstrip("\n") for tally in tallies) + "]}\n"
 
 
-def answer_from_json(body: bytes) -> Answer:
+def answer_from_json(body: bytes) -> HandedOut:
     """What a collector says. Raises `Invalid` for anything else."""
     answer = _answer(body, "tallies")
-    return Answer([Tally.from_data(item) for item in answer["tallies"]], withheld_from_data(answer))
+    return HandedOut([Tally.from_data(item) for item in answer["tallies"]], withheld_from_data(answer))
 
 
-def pair_answer_from_json(body: bytes) -> Answer:
+def pair_answer_from_json(body: bytes) -> HandedOut:
     """What a collector says of pairs. Raises `Invalid` for anything else."""
     answer = _answer(body, "pairs")
-    return Answer([], withheld_from_data(answer), [PairTally.from_data(item) for item in answer["pairs"]])
+    return HandedOut([], withheld_from_data(answer), [PairTally.from_data(item) for item in answer["pairs"]])
 
 
 def _answer(body: bytes, key: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.metric import Definition
 from hubbub.protocol.pair import Counted, Pair, PairTally
 from hubbub.protocol.tally import Tally
-from hubbub.protocol.tally_files import Answer, Wanted, Withheld
+from hubbub.protocol.tally_files import HandedOut, Wanted, Withheld
 
 
 def select(store: LoggedCounts, wanted: Wanted) -> Lent:
@@ -68,7 +68,7 @@ def _by_definition(cells: Mapping[MetricEpoch, Cells]) -> list[tuple[Counted, di
     return [found[key] for key in sorted(found, key=lambda key: (found[key][0].name, key))]
 
 
-def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> Answer:
+def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> HandedOut:
     """The tallies in the directory of a collector that is not running, as far as it would hand them out."""
     data_dir = DataDir(data, create=False)
     try:
@@ -85,10 +85,10 @@ def from_data(data: Path, wanted: Wanted, clock: Callable[[], float]) -> Answer:
         data_dir.close()
 
 
-def from_database(store: str, wanted: Wanted) -> Answer:
+def from_database(store: str, wanted: Wanted) -> HandedOut:
     """The tallies of a store that collectors share, as far as they would hand them out."""
     return _answer(Sums().of(administration().select_from(store, wanted.has)))
 
 
-def _answer(lent: Lent) -> Answer:
-    return Answer(tallies(lent.cells), withheld(lent), pair_tallies(lent.cells))
+def _answer(lent: Lent) -> HandedOut:
+    return HandedOut(tallies(lent.cells), withheld(lent), pair_tallies(lent.cells))

@@ -136,7 +136,7 @@ class Best:
         return kept
 
 
-# --- the verdict --------------------------------------------------------------------------------------------------
+# --- what is left over ----------------------------------------------------------------------------------------------
 
 
 class Judge(NamedTuple):
@@ -152,7 +152,7 @@ class Judge(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Unfitted:
     """The sums over the candidates that were not taken in, and those of them that get a row: detected or large."""
 
     known: int
@@ -163,8 +163,8 @@ class Verdict:
     high: Survivors
     large: Survivors
 
-    def __add__(self, other: Verdict) -> Verdict:
-        return Verdict(
+    def __add__(self, other: Unfitted) -> Unfitted:
+        return Unfitted(
             self.known + other.known,
             self.unknown + other.unknown,
             self.estimates + other.estimates,
@@ -175,19 +175,19 @@ class Verdict:
         )
 
 
-def no_verdict(num_cells: int, edges: Array) -> Verdict:
+def no_unfitted(num_cells: int, edges: Array) -> Unfitted:
     nobody = Survivors.joined([])
-    return Verdict(0, 0, 0, np.zeros(num_cells), np.zeros(len(edges) - 1, dtype=np.int64), nobody, nobody)
+    return Unfitted(0, 0, 0, np.zeros(num_cells), np.zeros(len(edges) - 1, dtype=np.int64), nobody, nobody)
 
 
-def judge(given: Judge) -> Verdict:
-    found = no_verdict(given.hashing.num_cells, given.edges)
+def judge(given: Judge) -> Unfitted:
+    found = no_unfitted(given.hashing.num_cells, given.edges)
     for piece in _hashed(given.shard, given.hashing):
         found += _judge_piece(given, piece)
     return found
 
 
-def _judge_piece(given: Judge, piece: Piece) -> Verdict:
+def _judge_piece(given: Judge, piece: Piece) -> Unfitted:
     others = np.ones(len(piece.numbers), dtype=bool)
     others[piece.places(given.taken)] = False
     _, norm = given.alone.norms(piece.gather)
@@ -196,7 +196,7 @@ def _judge_piece(given: Judge, piece: Piece) -> Verdict:
     variance = np.where(known, 1 / np.where(known, norm, 1), 0)
     z = np.where(known, estimate / std_error, -np.inf)
     high = z > given.least_z
-    return Verdict(
+    return Unfitted(
         known=int(known.sum()),
         unknown=int((others & ~known).sum()),
         estimates=in_units(estimate[known], given.estimate_unit),

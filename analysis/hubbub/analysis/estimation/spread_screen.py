@@ -27,12 +27,12 @@ from hubbub.analysis.estimation.shards import (
     Judge,
     LookAt,
     Survivors,
-    Verdict,
+    Unfitted,
     histogram,
     in_units,
     judge,
     look,
-    no_verdict,
+    no_unfitted,
 )
 from hubbub.analysis.estimation.standouts import MARGIN, MOST_KEPT, StandOuts
 from hubbub.analysis.estimation.string_screen import (
@@ -69,10 +69,10 @@ def screen_lists(lists: Lists, design_of: DesignOf, hashing: Hashing, alpha: flo
     assert taken is not None, "the column of all other strings can be fitted wherever a cell counts anything"
     chosen = looks.held.only(taken.fit.chosen)
     judged = _Judging(lists, taken, chosen, hashing, alpha)
-    verdict = no_verdict(hashing.num_cells, HISTOGRAM_EDGES)
+    unfitted = no_unfitted(hashing.num_cells, HISTOGRAM_EDGES)
     for part in spreading.map(judge, judged.items(), "estimating"):
-        verdict += part
-    return judged.result(verdict, design_of)
+        unfitted += part
+    return judged.result(unfitted, design_of)
 
 
 class _Looks:
@@ -143,11 +143,11 @@ class _Judging:
             for shard in self._lists.shards
         ]
 
-    def result(self, verdict: Verdict, design_of: DesignOf) -> Spread:
+    def result(self, unfitted: Unfitted, design_of: DesignOf) -> Spread:
         """Rows for the fitted, the detected and the largest others, in list order; all else is the crowd."""
         fit = self._taken.fit
         fitted = replace(self._chosen, values=fit.shares, errors=fit.std_errors / self._taken.shrinkage)
-        alone = self._with_rows(verdict)
+        alone = self._with_rows(unfitted)
         rows = Survivors.joined([fitted, alone])
         rows = rows.only(np.argsort(rows.numbers))
         design = design_of(rows.seeds)
@@ -156,27 +156,27 @@ class _Judging:
             design=design,
             fit=replace(fit, chosen=np.searchsorted(rows.numbers, fitted.numbers)),
         )
-        functional = verdict.variances * self._variance_unit
+        functional = unfitted.variances * self._variance_unit
         found = judged_with(taken, rows.values, rows.errors, np.ones(len(rows), dtype=bool), functional)
         crowd = Crowd(
-            known=verdict.known - len(alone),
-            unknown=verdict.unknown,
-            total=(verdict.estimates - in_units(alone.values, self._estimate_unit)) * self._estimate_unit,
+            known=unfitted.known - len(alone),
+            unknown=unfitted.unknown,
+            total=(unfitted.estimates - in_units(alone.values, self._estimate_unit)) * self._estimate_unit,
             typical_error=self._typical,
-            histogram=verdict.histogram - histogram(alone.values / alone.errors, HISTOGRAM_EDGES),
+            histogram=unfitted.histogram - histogram(alone.values / alone.errors, HISTOGRAM_EDGES),
         )
         return Spread(design, rows.texts, replace(found, crowd=crowd))
 
-    def _with_rows(self, verdict: Verdict) -> Survivors:
+    def _with_rows(self, unfitted: Unfitted) -> Survivors:
         """Of those sent back the detected ones, and the largest of the others."""
-        high = verdict.high
+        high = unfitted.high
         law = judged_with(
             self._taken, high.values, high.errors, np.ones(len(high), dtype=bool), np.zeros(self._hashing.num_cells)
         )
-        others = verdict.known + len(self._chosen) - len(high)
+        others = unfitted.known + len(self._chosen) - len(high)
         passed = np.flatnonzero(Rule.of(law.p_value, self._alpha, others=others).detected(law.p_value))
         missed = np.setdiff1d(np.arange(len(high)), passed)
-        large = Survivors.joined([verdict.large, high.only(missed)])
+        large = Survivors.joined([unfitted.large, high.only(missed)])
         large = large.only(np.argsort(large.numbers)).best(MOST_OTHERS)
         return Survivors.joined([high.only(passed), large])
 

@@ -23,7 +23,7 @@ from hubbub.analysis.estimation.prefix_search import (
 )
 from hubbub.analysis.estimation.selection import interval_given_selection
 from hubbub.analysis.kinds.kind import Pools
-from hubbub.analysis.kinds.level_agreement import Shares, disagreeing_levels, in_short
+from hubbub.analysis.kinds.level_agreement import LevelShares, disagreeing_levels, in_short
 from hubbub.analysis.options import Options
 from hubbub.analysis.progress import NamedProgress
 from hubbub.analysis.result import Beginning
@@ -93,7 +93,7 @@ class Found:
 
     texts: Beginnings
     scores: Array
-    shares: Shares
+    shares: LevelShares
     beginnings: tuple[Beginning, ...]
     notes: tuple[str, ...]
 
@@ -109,7 +109,7 @@ def search(
     shape: Discovery, levels: Sequence[Level], listed: Sequence[bytes], options: Options, progress: NamedProgress
 ) -> Found:
     texts, evidence = Beginnings.nothing(shape.max_length), _Evidence(np.zeros(1), np.zeros(1))
-    shares = Shares.of_everybody()
+    shares = LevelShares.of_everybody()
     significant: list[Beginning] = []
     disagreements: list[str] = []
     looked_at = 0
@@ -126,7 +126,7 @@ def search(
         chosen = best(evidence.scores + before.promise()[grown.parent], options.beam)
         estimate, std_error, p_value = found.estimates(chosen, where)
         tests = len(grown) * len(levels)
-        here = Shares(estimate, std_error, np.minimum(1, p_value * tests))
+        here = LevelShares(estimate, std_error, np.minimum(1, p_value * tests))
         significant += _significant(shape, level, grown.only(chosen), here, found, options, tests)
         survivors, evidence = grown.only(chosen), evidence.only(chosen)
         disagreements += disagreeing_levels(texts, shares, survivors, here, grown.parent[chosen])
@@ -156,7 +156,9 @@ def _ended_early(
     )
     nothing = np.zeros(0)
     none = texts.only(np.zeros(0, dtype=np.int64))
-    return Found(none, nothing, Shares(nothing, nothing, nothing), tuple(significant), (note, *in_short(disagreements)))
+    return Found(
+        none, nothing, LevelShares(nothing, nothing, nothing), tuple(significant), (note, *in_short(disagreements))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +198,10 @@ def _with_listed(
     level: Level,
     texts: Beginnings,
     evidence: _Evidence,
-    shares: Shares,
+    shares: LevelShares,
     listed: Sequence[bytes],
     found: LevelScores,
-) -> tuple[Beginnings, _Evidence, Shares]:
+) -> tuple[Beginnings, _Evidence, LevelShares]:
     """Beginnings of listed texts that did not survive come back if they stand out as far as the least that did."""
     if not listed or not len(texts):
         return texts, evidence, shares
@@ -213,7 +215,7 @@ def _with_listed(
     return (
         Beginnings.joined(texts, asked.only(back)),
         _Evidence(total, np.concatenate([evidence.levels, np.ones(len(back))])),
-        shares.joined(Shares(estimate, std_error, np.ones(len(asked))).of(back)),
+        shares.joined(LevelShares(estimate, std_error, np.ones(len(asked))).of(back)),
     )
 
 
@@ -221,7 +223,7 @@ def _significant(
     shape: Discovery,
     level: Level,
     texts: Beginnings,
-    shares: Shares,
+    shares: LevelShares,
     found: LevelScores,
     options: Options,
     tests: int,

@@ -25,7 +25,7 @@ _SAID = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class LevelShares:
     """Of texts at one level, their standard errors, and the p-values of the tests that nobody has them, corrected."""
 
     estimate: Array
@@ -33,25 +33,25 @@ class Shares:
     p_adjusted: Array
 
     @classmethod
-    def of_everybody(cls) -> Shares:
+    def of_everybody(cls) -> LevelShares:
         """Every text begins with nothing."""
         return cls(np.ones(1), np.zeros(1), np.zeros(1))
 
-    def joined(self, other: Shares) -> Shares:
+    def joined(self, other: LevelShares) -> LevelShares:
         names = ("estimate", "std_error", "p_adjusted")
-        return Shares(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+        return LevelShares(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
-    def of(self, rows: Index | Mask) -> Shares:
-        return Shares(self.estimate[rows], self.std_error[rows], self.p_adjusted[rows])
+    def of(self, rows: Index | Mask) -> LevelShares:
+        return LevelShares(self.estimate[rows], self.std_error[rows], self.p_adjusted[rows])
 
-    def surely_above(self, other: Shares) -> Mask:
+    def surely_above(self, other: LevelShares) -> Mask:
         with np.errstate(invalid="ignore"):  # what cannot be estimated has no finite error
             more = self.estimate - other.estimate > _CANNOT_BE * np.hypot(self.std_error, other.std_error)
         return more & (self.p_adjusted <= _SURE)
 
 
 def disagreeing_levels(
-    known: Beginnings, above: Shares, texts: Beginnings, here: Shares, parent: Index
+    known: Beginnings, above: LevelShares, texts: Beginnings, here: LevelShares, parent: Index
 ) -> Iterator[str]:
     """Texts of a level that are more common than those above which they continue, or, if these had ended, less."""
     before, ended = above.of(parent), known.ended[parent]
@@ -65,13 +65,13 @@ def disagreeing_levels(
         )
 
 
-def disagreeing_tests(texts: Beginnings, found: Shares, tested: Decoding) -> Iterator[str]:
+def disagreeing_tests(texts: Beginnings, found: LevelShares, tested: Decoding) -> Iterator[str]:
     """Texts that the level which tests holds far more or less common than the last level of the search."""
     answers = {value: row for row, value in enumerate(tested.values) if tested.roles[row] == ANSWER}
     rows = [row for row in np.flatnonzero(texts.ended).tolist() if texts.text(row) in answers]
     place = np.array([answers[texts.text(row)] for row in rows], dtype=np.int64)
     before = found.of(np.array(rows, dtype=np.int64))
-    now = Shares(tested.estimate, tested.std_error, np.nan_to_num(tested.p_adjusted, nan=1.0)).of(place)
+    now = LevelShares(tested.estimate, tested.std_error, np.nan_to_num(tested.p_adjusted, nan=1.0)).of(place)
     for i in np.flatnonzero(now.surely_above(before) | before.surely_above(now)).tolist():
         one, other = plain_percent(before.estimate[i], 3), plain_percent(now.estimate[i], 3)
         yield f'"{texts.text(rows[i])}" is held by {one} where it was found, and by {other} where it was tested'

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from hubbub.analysis.crosstab_result import Comparison, Crosstab, Given, Shares
+from hubbub.analysis.crosstab_result import ClearestDifference, Crosstab, Given, JointShares
 from hubbub.analysis.estimation.intervals import Ratios
 from hubbub.analysis.kinds.factor import Categories
 from hubbub.analysis.render.digits import SPACE, Digits
@@ -23,9 +23,9 @@ class View:
     rows: Categories
     columns: Categories
     given: Given | None
-    shares: Shares  # a row for each of `rows`
-    of_rows: Shares  # how common each row is
-    of_columns: Shares
+    shares: JointShares  # a row for each of `rows`
+    of_rows: JointShares  # how common each row is
+    of_columns: JointShares
     digits: Digits
 
 
@@ -51,8 +51,8 @@ def view(crosstab: Crosstab, given: int | None) -> View:
     )
 
 
-def _turned(shares: Shares) -> Shares:
-    return Shares(**{each.name: getattr(shares, each.name).T for each in fields(Shares)})
+def _turned(shares: JointShares) -> JointShares:
+    return JointShares(**{each.name: getattr(shares, each.name).T for each in fields(JointShares)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Cell:
     detected: bool | None
 
 
-def cell_of(shares: Shares, place: int | tuple[int, int], digits: Digits) -> Cell:
+def cell_of(shares: JointShares, place: int | tuple[int, int], digits: Digits) -> Cell:
     """A share that is not detected is written as what it is surely below: the limit."""
     estimate, low, high = (float(each[place]) for each in (shares.estimate, shares.low, shares.high))
     if not np.isfinite(estimate) or not np.isfinite(float(shares.std_error[place])):
@@ -78,7 +78,7 @@ def cell_of(shares: Shares, place: int | tuple[int, int], digits: Digits) -> Cel
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Conclusion:
     """What a reader takes away, who stops after it."""
 
     headline: str
@@ -88,17 +88,19 @@ class Answer:
         return f"{self.headline} {self.details}".strip()
 
 
-def answer(crosstab: Crosstab, given: int = 0) -> Answer:
+def answer(crosstab: Crosstab, given: int = 0) -> Conclusion:
     """Whether the two answers go together, and where that shows most."""
     names = [factor.name for factor in crosstab.factors]
     p = p_in_words(crosstab.independence.p_value)
     if not np.isfinite(crosstab.independence.p_value):
-        return Answer(f"Whether {names[0]} and {names[1]} are related cannot be tested.", "One of them has one answer.")
+        return Conclusion(
+            f"Whether {names[0]} and {names[1]} are related cannot be tested.", "One of them has one answer."
+        )
     if not crosstab.related:
-        return Answer(
+        return Conclusion(
             f"No relation between {names[0]} and {names[1]} was detected ({p}).", _what_would_be_seen(crosstab, given)
         )
-    return Answer(f"{names[0]} and {names[1]} are related ({p}).", _clearest_in_words(crosstab, given))
+    return Conclusion(f"{names[0]} and {names[1]} are related ({p}).", _clearest_in_words(crosstab, given))
 
 
 def p_in_words(p: float) -> str:
@@ -149,12 +151,12 @@ def _averages_in_words(crosstab: Crosstab, given: int) -> str:
     )
 
 
-def outcome_in_words(other: Categories, found: Comparison) -> str:
+def outcome_in_words(other: Categories, found: ClearestDifference) -> str:
     """`crashes 1 to 5`, or `crashes other than 0 to 1`."""
     return f"{other.name} {'other than ' if found.complement else ''}{other.values[found.outcome]}"
 
 
-def _share_in_words(seen: View, row: int, found: Comparison) -> tuple[str, str]:
+def _share_in_words(seen: View, row: int, found: ClearestDifference) -> tuple[str, str]:
     """The figure, and its interval in brackets."""
     place = row, found.outcome
     if found.complement:
@@ -165,7 +167,7 @@ def _share_in_words(seen: View, row: int, found: Comparison) -> tuple[str, str]:
     return cell.figure, f" ({cell.interval}{SPACE}%)" if cell.detected and cell.interval != "anything" else ""
 
 
-def rest_of(shares: Shares, place: tuple[int, int]) -> tuple[float, float, float]:
+def rest_of(shares: JointShares, place: tuple[int, int]) -> tuple[float, float, float]:
     """The share of all other categories, and its interval."""
     return 1 - float(shares.estimate[place]), 1 - float(shares.high[place]), 1 - float(shares.low[place])
 
