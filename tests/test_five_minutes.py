@@ -83,7 +83,7 @@ def test_the_first_five_minutes(newcomer: Newcomer) -> None:
         assert newcomer.types("python", "app.py") == "Telemetry is on, because you agreed.\n"
         says = newcomer.types("hubbub", "preview", "--app", APP)
         assert "After a yes, reporting starts with the next day, week or month" in says
-        assert collector.metrics()["hubbub_reports_total"] == 0
+        assert collector.health().reports == 0
 
 
 def test_a_slip_in_the_registry_is_answered_with_field_rule_and_value(newcomer: Newcomer) -> None:

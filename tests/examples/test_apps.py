@@ -72,7 +72,7 @@ def installed(app: str, folder: Path) -> Iterator[tuple[Path, Collector]]:
 def until_arrived(collector: Collector, installs: int) -> Iterator[float]:
     """Moments at which the app is started again: what did not leave before a run was over leaves with a later one."""
     for hour in range(12):
-        if collector.metrics()["hubbub_reports_total"] >= installs * REPORTS:
+        if collector.health().reports >= installs * REPORTS:
             return
         yield SENT + DAY + hour * 2 * HOUR
     raise AssertionError(f"the reports of {installs} installs never arrived")
@@ -163,7 +163,7 @@ def test_without_a_yes_or_with_no_telemetry_the_tool_keeps_nothing(tmp_path: Pat
         typist.runs(AGREED, typist.texts[0], types="n\n")
         for moment in (USED, SEALED, SENT):
             typist.runs(moment, typist.texts[0])
-        assert collector.metrics()["hubbub_reports_total"] == 0
+        assert collector.health().reports == 0
 
 
 # --- a web app ----------------------------------------------------------------------------------------------------

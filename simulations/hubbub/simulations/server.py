@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from hubbub.dashboard.health import Health, parse_health
 from hubbub.protocol.invalid import Invalid
 
 _PATIENCE = 15.0
@@ -24,13 +25,11 @@ class Collector(NamedTuple):
     url: str
     token: str
 
-    def metrics(self) -> dict[str, float]:
-        """Its own counts, as /metrics shows them: name and labels to number."""
+    def health(self) -> Health:
+        """Its own counts, from /metrics."""
         request = urllib.request.Request(f"{self.url}/metrics", headers={"Authorization": f"Bearer {self.token}"})  # noqa: S310
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310  on loopback, by ourselves
-            lines = answer.read().decode().splitlines()
-        pairs = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
-        return {name: float(number) for name, _, number in pairs}
+            return parse_health(answer.read().decode())
 
 
 @contextmanager

@@ -106,7 +106,7 @@ def test_what_pretend_users_do_is_counted_each_on_an_install_of_their_own(folder
     assert outcome.records == {"dark": 16, "unit": 16, "page": 16}
     assert outcome.texts == {"page": {"https://0.example/", "https://1.example/"}}
     assert outcome.counts["made"] == outcome.counts["sent"] == reports
-    assert collector.metrics()["hubbub_reports_total"] == reports
+    assert collector.health().reports == reports
     assert share(collector, "dark", "yes") == 0.2  # 2 of 8, rounded
     assert share(collector, "unit", "lines") == 1.0
     assert share(collector, "page", "https://1.example/", ["https://0.example/", "https://1.example/"]) == 0.5

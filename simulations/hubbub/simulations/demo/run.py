@@ -305,15 +305,14 @@ def _summary(
     rows: list[TableRow], counts: Counter[str], collector: Collector, seconds: float, once: bool
 ) -> Iterator[str]:
     holding = sum(row.holds for row in rows)
-    measured = collector.metrics()
-    refused = sum(number for name, number in measured.items() if name.startswith("hubbub_rejects_total"))
-    repeated = measured['hubbub_batches_total{status="duplicate"}']
+    health = collector.health()
     yield ""
     yield f"{holding} of {len(rows)} intervals of 95 % hold the truth. {seconds:.0f} s."
     yield (
         f"{counts['sent']:,} reports of {counts['installs']:,} installs were sent, "
-        f"{measured['hubbub_reports_total']:,.0f} counted. "
-        f"{repeated:.0f} messages came twice and count once; {refused:.0f} were rubbish and are refused."
+        f"{health.reports:,} counted. "
+        f"{health.duplicates} messages came twice and count once; {sum(health.refused.values())} were rubbish and are "
+        "refused."
     )
     yield "No answer ever left an install: look at one, and at what is asked, with these:"
     yield ""

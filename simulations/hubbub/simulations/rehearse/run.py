@@ -21,6 +21,7 @@ from typing import TextIO
 
 from hubbub.analysis import decode, progress, undivided
 from hubbub.client import Registry
+from hubbub.dashboard.health import Health
 from hubbub.dashboard.sentences import headline
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.protocol.invalid import Invalid, plural
@@ -172,11 +173,11 @@ def _estimates(registry: Registry, collector: Collector, outcome: Outcome) -> It
 
 
 def _summary(name: str, outcome: Outcome, collector: Collector, seconds: float) -> Iterator[str]:
-    counts, measured = outcome.counts, collector.metrics()
+    counts, health = outcome.counts, collector.health()
     yield ""
     yield (
         f"{name} ran {outcome.runs:,} times and recorded {outcome.records.total():,} values; "
-        f"{counts['made']:,} reports were made, {measured['hubbub_reports_total']:,.0f} counted. {seconds:.0f} s."
+        f"{counts['made']:,} reports were made, {health.reports:,} counted. {seconds:.0f} s."
     )
     if counts["ignored_later"]:
         yield (
@@ -185,13 +186,12 @@ def _summary(name: str, outcome: Outcome, collector: Collector, seconds: float) 
         )
     if counts["overflowed"]:
         yield f"{plural(counts['overflowed'], 'report')} repeat an older answer: more different ones than max_values."
-    yield from _refusals(measured)
+    yield from _refusals(health)
 
 
-def _refusals(measured: dict[str, float]) -> Iterator[str]:
+def _refusals(health: Health) -> Iterator[str]:
     for reason, words in IN_WORDS.items():
-        number = int(measured[f'hubbub_rejects_total{{reason="{reason}"}}'])
-        if number:
+        if number := health.refused.get(reason, 0):
             yield f"{plural(number, 'message')} refused: {reason} ({words})."
 
 
