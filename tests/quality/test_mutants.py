@@ -100,8 +100,9 @@ def test_a_draw_takes_as_many_of_each_area_and_little_depends_on_a_change_elsewh
     assert {mutant for mutant in chosen if mutant.module != gone} <= set(left)
 
 
-def test_entries_of_the_list_of_harmless_ones_have_a_reason():
-    Project().entries()
+def test_each_entry_of_the_list_of_harmless_ones_has_a_reason_and_means_one_mutant(mutants):
+    for entry in Project().entries():
+        assert [mutant.is_meant_by(entry) for mutant in mutants].count(True) == 1, entry
 
 
 @pytest.fixture
