@@ -16,7 +16,7 @@ import pytest
 
 from hubbub.analysis import Options, decode
 from hubbub.analysis.arrays import Array
-from hubbub.analysis.crosstab_result import Shares
+from hubbub.analysis.crosstab_result import JointShares
 from hubbub.analysis.options import Estimand
 from hubbub.protocol.pair import Pair
 from tests.analysis.joint_worlds import drawn, pair_of, table
@@ -58,7 +58,7 @@ def held(
     return Held(*found, refuted=refuted)
 
 
-def _holds(shares: Shares, truth: Array) -> npt.NDArray[np.bool_]:
+def _holds(shares: JointShares, truth: Array) -> npt.NDArray[np.bool_]:
     return np.asarray((shares.low <= truth) & (truth <= shares.high))
 
 

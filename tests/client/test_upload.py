@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Client
-from hubbub.client.upload import Verdict, is_this_machine, post, read_answer
+from hubbub.client.upload import Delivery, is_this_machine, post, read_answer
 from hubbub.protocol.refusal import LATER, STATUS
 from hubbub.protocol.wire import MEDIA_TYPE
 from tests.client.answering_server import HANG, RESET, Answer, AnsweringServer, problem, stored
@@ -259,7 +259,7 @@ def test_whatever_a_transport_raises_is_a_failed_attempt(install: Install, error
 
 def test_the_headers_of_an_answer_are_read_in_upper_and_lower_case() -> None:
     for headers in ({"retry-after": "7"}, {"Retry-After": "7"}, {"RETRY-AFTER": "7"}):
-        assert read_answer(Answer(503, b"", headers), bytes(16)) == Verdict("failed", "status_503", 7.0)
+        assert read_answer(Answer(503, b"", headers), bytes(16)) == Delivery("failed", "status_503", 7.0)
 
 
 def test_of_a_header_that_is_repeated_the_first_counts(install: Install) -> None:

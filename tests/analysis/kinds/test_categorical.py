@@ -6,12 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from hubbub.analysis import Options, decode
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.kinds import Choice, Flag, Histogram, Range, Set
 from hubbub.protocol.metric import Definition
-from hubbub.protocol.tally import Tally
+from hubbub.protocol.tally import Counts, Tally
 from tests.analysis.worlds import define, tally_of
 
 QUICK, FULL = 300, 1_000
@@ -90,3 +91,30 @@ def test_nobody_is_absent_from_a_sum() -> None:
     assert "absent" not in decode(tally_of(numbers, [500, 300, 200, 0, 0], np.random.default_rng(5))).roles
     with pytest.raises(Invalid, match="those that recorded nothing count as 0, the sum of nothing"):
         decode(tally, options=Options(exclude_absent=True))
+
+
+@pytest.mark.parametrize(
+    ("installs", "epsilon"),
+    [(10, "4"), (10, "8"), (50, "4"), (200, "1"), pytest.param(1_000, "6", marks=pytest.mark.proof)],
+)
+def test_that_nobody_was_absent_is_refused_no_more_often_than_the_p_value_says(installs, epsilon):
+    """Enumerated: of a histogram whose every bucket is asked, all ones together are two binomial counts. By a normal
+    law a p-value of .0005 came up 21 times as often with 10 installs at epsilon 8, and 7 times with 50 at epsilon 4."""
+    buckets = 4
+    shape = Histogram(edges=tuple(map(Fraction, range(buckets + 1))), buckets_per_report=buckets)
+    metric = define(shape, epsilon, str(Fraction(epsilon) * 3 / 2))
+    true, false = (float(metric.noise.q_star), installs), (float(metric.noise.p_star), (buckets - 1) * installs)
+    law = np.convolve(*(binom.pmf(np.arange(trials + 1), trials, p) for p, trials in (true, false)))
+    ones = np.flatnonzero((law > 1e-12) & (law.cumsum() < 0.6))  # in half of the cases less than everybody seems there
+    found = [decode(evenly(metric, installs, int(number))) for number in ones]
+    p_value = np.array([each.p_value[each.values.index("absent")] for each in found])
+    for level in (0.05, 0.025, 0.005, 0.0005):
+        assert law[ones][p_value <= level].sum() <= 1.001 * level
+    assert law[ones][p_value <= 0.025].sum() > 0.025 / 4  # nor hardly ever: counts have steps
+
+
+def evenly(metric: Definition, installs: int, ones: int) -> Tally:
+    """Of one cohort: so many ones, spread over its bits."""
+    width = metric.shape.width(0)
+    row = tuple(ones // width + (i < ones % width) for i in range(width))
+    return Tally(metric, {0: Counts((installs,), (row,))})

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from hubbub.analysis.estimation.prefix_search import Beginnings
-from hubbub.analysis.kinds.level_agreement import Shares, disagreeing_levels, in_short
+from hubbub.analysis.kinds.level_agreement import LevelShares, disagreeing_levels, in_short
 from hubbub.protocol.kinds import Discovery
 
 SHAPE = Discovery(discover=True, alphabet="host", max_length=4, step=2, num_bits=64, num_groups=8)
 
 
-def share(estimate: float, p_adjusted: float = 0.0, std_error: float = 0.01) -> Shares:
-    return Shares(np.array([estimate]), np.array([std_error]), np.array([p_adjusted]))
+def share(estimate: float, p_adjusted: float = 0.0, std_error: float = 0.01) -> LevelShares:
+    return LevelShares(np.array([estimate]), np.array([std_error]), np.array([p_adjusted]))
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def share(estimate: float, p_adjusted: float = 0.0, std_error: float = 0.01) -> 
     ],
 )
 def test_a_difference_counts_that_is_far_and_of_a_share_that_is_surely_there(
-    larger: Shares, smaller: Shares, beyond: bool
+    larger: LevelShares, smaller: LevelShares, beyond: bool
 ) -> None:
     assert larger.surely_above(smaller).tolist() == [beyond]
     assert smaller.surely_above(larger).tolist() == [False]

@@ -89,6 +89,14 @@ class Law(Moves):
         found, _ = self._search(estimate - self.step / 2, np.zeros(len(self.step)), None)
         return np.asarray(ndtr(-found))
 
+    def p_values_of_rest(self, estimate: Array) -> Array:
+        """P(so small an estimate or a smaller one | everybody is inside): the test that nobody is outside. Where noise
+        was added to counts, which these tails know nothing of, by a normal law."""
+        everybody = np.ones(len(self.step))
+        found, _ = self._search(estimate + self.step / 2, everybody, None)
+        normal = (estimate - 1) / np.sqrt(self.variance().at(everybody))
+        return np.asarray(ndtr(np.where(self.added.any(axis=1), normal, found)))
+
     @np.errstate(divide="ignore", invalid="ignore")
     def line(self, deviations: float) -> Array:
         """The estimates whose p-value is the probability that a standard normal number exceeds this one, which is

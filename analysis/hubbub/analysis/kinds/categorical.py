@@ -12,7 +12,6 @@ from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import Cohort, finite_population
 from hubbub.analysis.estimation.intervals import RatioVariance, Variance, score_ratios
 from hubbub.analysis.estimation.law import Law, interval
-from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.estimation.shares import Shares, covariance_with_others, law_of_sum, possible, shares
 from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.kinds.rows import Columns, assemble, cohorts_of, places_of, rule_of_answers
@@ -125,7 +124,7 @@ def _with_absent(rows: Columns, found: Shares, pools: Pools, finite: float, opti
         std_error=np.append(rows.std_error, std_error),
         low=np.append(rows.low, 1 - high),
         high=np.append(rows.high, 1 - low),
-        p_value=np.append(rows.p_value, normal_p_value(absent, std_error)),
+        p_value=np.append(rows.p_value, law().p_values_of_rest(answered) if np.isfinite(answered[0]) else np.nan),
         best_guess=np.append(rows.best_guess, max(0.0, 1 - rows.best_guess.sum())),
         # As a function of the share that is absent: one less those who answered.
         variance=Variance(

@@ -17,7 +17,6 @@ from hubbub.analysis.estimation.cells import Cohort, PooledTally, TwoStageNoise,
 from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.intervals import RatioVariance, RowVariances, Variance
 from hubbub.analysis.estimation.law import Law
-from hubbub.analysis.estimation.selection import normal_p_value
 from hubbub.analysis.estimation.tree import Levels
 from hubbub.analysis.kinds.factor import Categories, Factor, some_or_none
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
@@ -104,11 +103,17 @@ def _rows(distribution: Distribution, unit: str, options: Options) -> tuple[Colu
             std_error=shown.std_error,
             low=np.append(shown.low[:-1], 1 - shown.high[-1]),
             high=np.append(shown.high[:-1], 1 - shown.low[-1]),
-            p_value=np.append(tests.p_value[:-1], normal_p_value(absent, shown.std_error[-1:])),
+            p_value=np.append(tests.p_value[:-1], _nobody_is_absent(tests, shown.estimate)),
             best_guess=np.append(guess, max(0.0, 1 - answered)),
             variance=_with_absent(shown.variance),
         )
     return _with_quantiles(cell_rows, distribution, options.quantiles), tests
+
+
+def _nobody_is_absent(tests: Tests, estimate: Array) -> Array:
+    """The p-value of that; the last row is of all who answered."""
+    last = np.array([len(estimate) - 1])
+    return estimate[last] * np.nan if tests.law is None else tests.law.of_rows(last).p_values_of_rest(estimate[last])
 
 
 def _with_absent(variance: Variance | RatioVariance | None) -> Variance | None:
