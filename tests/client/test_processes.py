@@ -354,10 +354,11 @@ def test_an_app_without_a_file_to_spare_is_not_hurt(install: Install) -> None:
     install.agreed().close()
     install.days(1)
     script = """
-import resource
+import io, resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 client = make(background=False)
 client._state.close()
+sys.stderr = io.StringIO()
 taken = []
 try:
     while True:
@@ -373,7 +374,8 @@ client.consent(True)
 told = client.status()
 taken.clear()
 client.close()
-print(json.dumps([told.mode, told.counts]))
+print(json.dumps([told.mode, told.counts, sys.stderr.getvalue()]))
 """
-    mode, counts = run_python(BEGIN + script, *arguments(install))
+    mode, counts, warned = run_python(BEGIN + script, *arguments(install))
     assert (mode, counts["dropped_state"]) == ("off", 2)
+    assert "Too many open files" in warned  # `logging` could not be loaded now, and need not be
