@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -41,10 +41,7 @@ def estimates(plan: Plan, share: float, tallies: int, seed: object) -> np.ndarra
 def _estimate(plan: Plan, metric: Metric, share: float, rng: np.random.Generator) -> float:
     reports = round(plan.reports)
     held = round(share * reports)
-    q, p = float(metric.noise.q_star), float(metric.noise.p_star)
-
-    def solved(ones: np.ndarray | float, of: np.ndarray | float) -> np.ndarray:
-        return (np.asarray(ones) / np.asarray(of) - p) / (q - p)
+    solved = partial(_solved, metric)
 
     match plan.shape:
         case Flag():
@@ -61,22 +58,8 @@ def _estimate(plan: Plan, metric: Metric, share: float, rng: np.random.Generator
         case Choice() | Cross():
             (row,) = _counts(metric, [reports], [_spread(held, reports, plan.shape.categories)], rng)
             return float(solved(row[0], reports))
-        case String() as shape:
-            hashes, positions = (shape.num_hashes, shape.num_bits) if shape.num_bits > 1 else (1, 2)
-            background = hashes / positions
-            per_cohort = assign_cohorts([held, reports - held], shape.num_cohorts, rng)
-            rows = np.zeros((shape.num_cohorts, shape.num_bits), dtype=np.int64)
-            # Of all others, those fall on each of its bits whose texts happen to.
-            others = rng.binomial(per_cohort[:, 1:], background, (shape.num_cohorts, hashes))
-            rows[:, :hashes] = per_cohort[:, :1] + others
-            for row, installs in zip(rows, per_cohort.sum(axis=1), strict=True):
-                _spread_evenly(row[hashes:], hashes * installs - row[:hashes].sum())
-            counts = np.array(_counts(metric, per_cohort.sum(axis=1), rows, rng))
-            own = float(solved(counts[:, :hashes].sum(), reports * hashes))
-            if shape.num_bits == 1:
-                return (own - background) / (1 - background)
-            # Least squares with the share of all others free: its cells against the rest.
-            return own - float(solved(counts[:, hashes:].sum(), reports * (positions - hashes)))
+        case String():
+            return _of_text(plan.shape, metric, held, reports, rng)
         case Histogram() as shape:
             people = assign_cohorts(_spread(held, reports, shape.num_buckets), shape.num_cohorts, rng)
             counts = _counts(metric, people.sum(axis=1), ones_of(shape, people), rng)
@@ -101,6 +84,29 @@ def _estimate(plan: Plan, metric: Metric, share: float, rng: np.random.Generator
             nodes = np.concatenate([solved(row, total) for row, total in zip(counts, totals, strict=True)])
             return float(_first_leaf(shape) @ nodes)
     raise AssertionError
+
+
+def _of_text(shape: String, metric: Metric, held: int, reports: int, rng: np.random.Generator) -> float:
+    hashes, positions = (shape.num_hashes, shape.num_bits) if shape.num_bits > 1 else (1, 2)
+    background = hashes / positions
+    per_cohort = assign_cohorts([held, reports - held], shape.num_cohorts, rng)
+    rows = np.zeros((shape.num_cohorts, shape.num_bits), dtype=np.int64)
+    # Of all others, those fall on each of its bits whose texts happen to.
+    others = rng.binomial(per_cohort[:, 1:], background, (shape.num_cohorts, hashes))
+    rows[:, :hashes] = per_cohort[:, :1] + others
+    for row, installs in zip(rows, per_cohort.sum(axis=1), strict=True):
+        _spread_evenly(row[hashes:], hashes * installs - row[:hashes].sum())
+    counts = np.array(_counts(metric, per_cohort.sum(axis=1), rows, rng))
+    own = float(_solved(metric, counts[:, :hashes].sum(), reports * hashes))
+    if shape.num_bits == 1:
+        return (own - background) / (1 - background)
+    # Least squares with the share of all others free: its cells against the rest.
+    return own - float(_solved(metric, counts[:, hashes:].sum(), reports * (positions - hashes)))
+
+
+def _solved(metric: Metric, ones: np.ndarray | float, of: np.ndarray | float) -> np.ndarray:
+    q, p = float(metric.noise.q_star), float(metric.noise.p_star)
+    return (np.asarray(ones) / np.asarray(of) - p) / (q - p)
 
 
 def _counts(metric: Metric, totals, ones, rng: np.random.Generator) -> list[np.ndarray]:
