@@ -19,6 +19,7 @@ make bench     hubbub beside its peers and the limit, one table (20 minutes; QUI
 make mutants   100 small mistakes planted in the code, one by one: the tests must notice each (an hour; resumes)
 make newest    as make test, with the newest version of everything that is installed, whatever constraints.txt says
 make proof     the long, full-size form of the claims; resumes where it stopped, ends with all its figures
+make stated    the part of it that holds intervals, detections and plans against what is found (half an hour, two cores)
 make pictures  screenshots of the dashboard, for docs/pictures; needs chromium
 make clean     removes all that these have made
 
@@ -26,7 +27,7 @@ PYTHON=/path/to/python3 chooses the Python (now: $(PYTHON)), VENV=folder where i
 WORKERS=n how many processes test, PYTEST_OPTIONS="tests/protocol -x" what pytest is told besides.
 endef
 
-.PHONY: help test demo check docs bench mutants newest proof pictures clean environment
+.PHONY: help test demo check docs bench mutants newest proof stated pictures clean environment
 
 help:
 	$(info $(HELP))
@@ -60,9 +61,19 @@ newest:
 	rm -rf .venv-newest
 	$(MAKE) test VENV=.venv-newest NEWEST=1
 
-# One after the other: some measure the machine, and must have it to themselves.
+# One after the other: some measure the machine, and must have it to themselves. Those that do not have run by then;
+# what failed there fails here once more.
 proof: environment
+	$(if $(PYTEST_OPTIONS),,-$(MAKE) stated)
 	$(BIN)/python -m pytest -m proof --resume -v $(PYTEST_OPTIONS)
+
+# Arithmetic alone, so that two can run at once.
+STATED := $(addprefix tests/analysis/,test_regimes.py test_flag_enumeration.py test_few_installs.py test_comparison.py \
+	test_stacked_definitions.py test_alerts.py test_distribution.py planning estimation/test_learnt_guesses.py \
+	estimation/test_shares.py kinds/test_categorical.py kinds/test_string.py) tests/protocol/test_optimality.py
+
+stated: environment
+	$(BIN)/python -m pytest -m proof --resume -v --numprocesses=2 --dist=worksteal $(STATED)
 
 pictures: environment
 	HUBBUB_NEED_BROWSER=1 HUBBUB_PICTURES=docs/pictures $(BIN)/python -m pytest tests/dashboard/test_pictures.py $(PYTEST_OPTIONS)

@@ -100,13 +100,12 @@ class Client:
         build = this_build(self.registry.segments, segments or {})
         if strict and build.undeclared:
             raise ValueError(build.undeclared[0])
-        self._segment = build.segment
+        self._segment, self._said = build.segment, set[str]()
         self._strict, self._background, self._joined = strict, background, False
         self._is_test = clock is not time.time or random is not os.urandom or draws is not None or timing is not None
         self._clock, self._draws = clock, draws or RandomDraws(random)
         state, self._placeless = placed(self.registry.app, self._environ, state_dir)
         self._test_run = is_test_run(self._environ, sys.modules)
-        self._said: set[str] = set()
         self._rules: tuple[Decision, ...] = ()
         self._say_doubts(build.undeclared)
         where = (os.path.abspath(state.directory), self.registry.source, self.endpoint, self._segment)
@@ -305,8 +304,9 @@ class Client:
         return Sweep(self._state, self._clock)
 
     def _sweep(self) -> None:
-        with suppress(OSError):  # as in `preview`
-            self._sweeper()
+        if os.path.exists(self._state.directory):  # else there is nothing to sweep
+            with suppress(OSError):  # as in `preview`
+                self._sweeper()
 
     def _record(self, metric: Metric, value: Any, now: float) -> None:
         if self._strict or metric.shape.made_of_others:
@@ -417,13 +417,13 @@ class Client:
 
     def _say_doubts(self, undeclared: Iterable[str]) -> None:
         """What the programmer may not have meant; while developing (`strict`), also of what is asked."""
-        doubts = list(undeclared)
+        for doubt in undeclared:
+            self._say_once(doubt)
         if self._strict:
             from hubbub.protocol.lint import forgotten_silence  # here, because an app that people use is not strict
 
-            doubts += forgotten_silence(self.registry)
-        for doubt in doubts:
-            self._say_once(doubt)
+            for doubt in forgotten_silence(self.registry):
+                self._say_once(doubt)
 
     def _say_once(self, message: str) -> None:
         if message not in self._said and len(self._said) < 100:

@@ -27,8 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-if TYPE_CHECKING:  # loaded where a registry has pairs, which few have
-    from hubbub.protocol.pair import Pair
+    from hubbub.protocol.pair import Pair  # loaded where a registry has pairs, which few have
     from hubbub.protocol.vocabulary import Cadence, Reader
 
 MAX_METRICS = 1000
