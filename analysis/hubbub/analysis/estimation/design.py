@@ -114,9 +114,10 @@ class Design:
     @property
     def tells_texts_apart(self) -> bool:
         """Whether the positions of a text hold so many bits that no two texts of any list have the same."""
-        return self._signature_bits() >= 96
+        return self.signature_bits >= 96
 
-    def _signature_bits(self) -> float:
+    @property
+    def signature_bits(self) -> float:
         """How many bits the positions of a text hold, over all cohorts that counted anything."""
         counted = self.observed.astype(np.float64)
         return sum(

@@ -44,6 +44,7 @@ from hubbub.analysis.estimation.string_screen import (
     absent_deviation,
     judged_with,
     take_in,
+    told_from_unlisted,
 )
 
 DesignOf = Callable[[Words], Design]
@@ -165,7 +166,7 @@ class _Judging:
             typical_error=self._typical,
             histogram=unfitted.histogram - histogram(alone.values / alone.errors, HISTOGRAM_EDGES),
         )
-        return Spread(design, rows.texts, replace(found, crowd=crowd))
+        return Spread(design, rows.texts, replace(told_from_unlisted(design, found), crowd=crowd))
 
     def _with_rows(self, unfitted: Unfitted) -> Survivors:
         """Of those sent back the detected ones, and the largest of the others."""

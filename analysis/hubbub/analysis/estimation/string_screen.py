@@ -24,6 +24,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.design import Design
 from hubbub.analysis.estimation.fit import Fit, Weights, even_weights, outlier_cells, reweigh, settle, solve
+from hubbub.analysis.estimation.left_out import p_values_left_out
 from hubbub.analysis.estimation.tails import NORMAL, Tail, score_tail
 
 _FULL_SHARE = 0.1  # of the cells: fitting so many candidates at once costs a ninth of the precision
@@ -117,7 +118,7 @@ def _all_at_once(design: Design) -> StringEstimates | None:
     return StringEstimates(
         estimate=fit.shares,
         std_error=std_error,
-        p_value=np.exp(tail.log_p(fit.shares / std_error)),
+        p_value=p_values_left_out(design, fit, np.exp(tail.log_p(fit.shares / std_error))),
         tail=tail,
         level=1.0,
         degrees=_degrees(fit),
@@ -318,7 +319,14 @@ def _judged(design: Design, taken: Taken) -> StringEstimates:
     estimate[fit.chosen], std_error[fit.chosen] = fit.shares, fit.std_errors / taken.shrinkage
     variance = np.where(known, 1 / np.where(known, norm, 1), 0)
     variance[fit.chosen] = 0
-    return judged_with(taken, estimate, std_error, known, design.scatter(variance))
+    return told_from_unlisted(design, judged_with(taken, estimate, std_error, known, design.scatter(variance)))
+
+
+def told_from_unlisted(design: Design, found: StringEstimates) -> StringEstimates:
+    """The same, with p-values that hold in few cohorts too; `design` is of the candidates that were judged."""
+    assert found.fit is not None
+    p_value = p_values_left_out(design, found.fit, found.p_value * found.level) / found.level
+    return replace(found, p_value=np.minimum(p_value, 1))
 
 
 def judged_with(taken: Taken, estimate: Array, std_error: Array, known: Mask, functional: Array) -> StringEstimates:

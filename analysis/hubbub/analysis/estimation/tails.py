@@ -74,12 +74,14 @@ def _normal() -> Tail:
 NORMAL = _normal()
 
 
-def score_tail(blocks: Sequence[tuple[Array, int]], *, rough: bool = False, times: float = 1.0) -> Tail:
+def score_tail(
+    blocks: Sequence[tuple[Array, int]], *, rough: bool = False, times: float = 1.0, points: int = _GRID
+) -> Tail:
     """The law of the sum over all rows of `draws` draws without replacement from each row. A block is (rows, draws).
 
     A `rough` one takes half of the time where the saddlepoint gives it, for thresholds on the way to the last look: p
     is then the same but for a few per mille. Of cohorts that are only planned some rows stand for all: each is there so
-    many `times`.
+    many `times`. Where it is added up, that is on so many `points`.
     """
     blocks = [(_centred(rows), draws) for rows, draws in blocks if rows.size]
     variance = times * sum(_variance(rows, draws) for rows, draws in blocks)
@@ -94,8 +96,15 @@ def score_tail(blocks: Sequence[tuple[Array, int]], *, rough: bool = False, time
     if is_smooth or times * cohorts > _FEW_ROWS:
         z, log_tail = _by_saddlepoint(blocks, TILTS[::2] if rough else TILTS, times)
     else:
-        z, log_tail = _added_up(blocks)
+        z, log_tail = _added_up(blocks, points)
     return Tail(z, log_tail, least=least)
+
+
+def standard_scores(blocks: Sequence[tuple[Array, int]], scores: Array) -> Array:
+    """Sums of such draws from their mean and in their standard deviations, as `score_tail` has them."""
+    mean = sum(draws * float(rows.mean(axis=1).sum()) for rows, draws in blocks if rows.size)
+    variance = sum(_variance(_centred(rows), draws) for rows, draws in blocks if rows.size)
+    return np.asarray((scores - mean) / np.sqrt(variance) if variance > 0 else 0 * scores)
 
 
 def _is_smooth(rows: Array) -> bool:

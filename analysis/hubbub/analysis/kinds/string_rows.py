@@ -70,7 +70,7 @@ def table_of(
         rows,
         diagnostics=_diagnostics(pools, design, found, groups, options),
         noise_floor=floor,
-        notes=[*notes, *_notes(design, found, groups)],
+        notes=[*notes, *_notes(design, found, groups, options.alpha)],
         answered_only=options.exclude_absent,
         tested_besides=found.crowd.known if found.crowd else 0,
     )
@@ -222,21 +222,20 @@ def _rows(
     std_error = np.sqrt(np.maximum(fit_error**2 + share * (1 - share) * beyond_cells, _LEAST * fit_error**2))
     growth = spread_out(_growth(design, found), 0.0) + (1 - 2 * share) * beyond_cells
     del share, beyond_cells  # eight megabytes each where a million are listed
+    p_value = spread_out(found.p_value, np.nan)
     low, high = normal_interval(estimate, std_error, options.confidence, found.degrees, growth)
+    low = _as_tested(low, p_value, options)
     # In a single cohort a string outside the list may set just the bits of a candidate: nothing tells the two apart.
-    p_value = spread_out(found.p_value, np.nan) if _cohorts_seen(design) > 1 else np.full(count, np.nan)
+    if _cohorts_seen(design) == 1:
+        p_value = np.full(count, np.nan)
     rule = Rule.of(p_value, options.alpha, options.correction, crowd.known if crowd else 0)
     chosen, threshold = np.flatnonzero(rule.detected(p_value)), found.threshold(rule.level)
     low_selected, high_selected = np.full(count, np.nan), np.full(count, np.nan)
     low_selected[chosen], high_selected[chosen] = interval_given_selection(
         estimate[chosen], std_error[chosen], threshold * fit_error[chosen], options.confidence
     )
-    most = min(1.0, max(0.0, answered.high)) if found.fit else 0.0
-    if crowd is None:
-        guesses, crowd_guess, total = joint_shares(design, found, most), 0.0, float(np.nansum(estimate))
-    else:
-        guesses, crowd_guess = guesses_beside(crowd, found.estimate, found.std_error, most)
-        total = float(np.nansum(estimate)) + crowd.total
+    guesses, crowd_guess = _guesses(design, found, answered)
+    total = float(np.nansum(estimate)) + (crowd.total if crowd else 0.0)
     best = spread_out(guesses, 0.0)
     other_guess = max(0.0, min(1.0, answered.share) - float(best.sum()) - crowd_guess)
     errors = np.array([answered.std_error, float(np.sqrt(found.sum_variance + answered.std_error**2))])
@@ -256,6 +255,19 @@ def _rows(
         high_selected=np.concatenate([high_selected, [np.nan] * 2]),
     )
     return rows, np.concatenate([threshold * fit_error, [np.nan] * 2]), growth, crowd_guess
+
+
+def _guesses(design: Design, found: StringEstimates, answered: Answered) -> tuple[Array, float]:
+    """Best guesses of the candidates, and of what those hold that have no row."""
+    most = min(1.0, max(0.0, answered.high)) if found.fit else 0.0
+    if found.crowd is None:
+        return joint_shares(design, found, most), 0.0
+    return guesses_beside(found.crowd, found.estimate, found.std_error, most)
+
+
+def _as_tested(low: Array, p_value: Array, options: Options) -> Array:
+    """Where strings outside the list may have raised the same cells by chance, it may be that nobody holds this one."""
+    return np.where(p_value > (1 - options.confidence) / 2, np.minimum(low, 0), low)
 
 
 def _growth(design: Design, found: StringEstimates) -> Array:
@@ -395,7 +407,7 @@ def _diagnostics(
     )
 
 
-def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...], ...]) -> list[str]:
+def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...], ...], alpha: float) -> list[str]:
     notes = []
     cells = int(design.observed.sum())
     estimated = _num_estimated(design, found) + sum(len(group) - 1 for group in groups)
@@ -409,6 +421,11 @@ def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...]
         notes.append(
             "All reports are of one cohort: a string outside the list that sets the same bits as a candidate would "
             "look the same, so no candidate is called detected."
+        )
+    elif cells and design.num_candidates > alpha * 2**design.signature_bits:
+        notes.append(
+            f"There are only {round(2**design.signature_bits):,} ways to set bits, for {design.num_candidates} "
+            "candidates: a string outside the list may look like one of them, so no candidate is called detected."
         )
     if groups:
         notes.append(

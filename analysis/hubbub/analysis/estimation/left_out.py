@@ -1,0 +1,78 @@
+"""How likely a string that nobody has would score as high as a candidate, on what a fit without that candidate leaves.
+
+A fit that has a candidate in it explains the candidate's cells by the candidate, also where a string outside the list
+raised them: what is left over shows the less of that string, the fewer cohorts there are, and a law read off it makes a
+chance collision look like a discovery. What is left without the candidate does not depend on where its text hashes to:
+the law of its score is then that of any text, whoever else is listed or not, exact for every number of cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hubbub.analysis.arrays import Array
+from hubbub.analysis.estimation.design import Design
+from hubbub.analysis.estimation.fit import Fit, cell_variance, reweigh
+from hubbub.analysis.estimation.tails import score_tail, standard_scores
+
+FEW = 16
+"""So many cohorts: of more, what one candidate's cells hide is too little of all to matter."""
+
+
+_MATTERS = 0.1
+_MOST = 4.0
+_POINTS = 250  # of the grid, for each cohort: rounding up takes less than .05 of the score's deviation
+
+
+def p_values_left_out(design: Design, fit: Fit, p_value: Array) -> Array:
+    """The p-values of all candidates: each the larger of the one given and that on what the fit leaves without the
+    candidate. Those that no test or interval would call small are left as they are, and all where cohorts are many."""
+    if sum(block.num_cohorts for block in design.blocks) > FEW:
+        return p_value
+    found, small = p_value.copy(), p_value < _MATTERS
+    fitted = np.zeros(len(found), dtype=bool)
+    fitted[fit.chosen] = True
+    others = np.flatnonzero(small & ~fitted)
+    if len(others):
+        weighted = _scored(design, fit)
+        found[others] = np.maximum(found[others], _chance(design, weighted, design.gather(weighted)[others]))
+    for place, candidate in enumerate(fit.chosen):
+        if small[candidate]:
+            weighted = _scored(design, _without(design, fit, place))
+            score = design.rows_of(fit.chosen[[place]]) @ weighted
+            found[candidate] = max(found[candidate], _chance(design, weighted, score)[0])
+    return found
+
+
+def _chance(design: Design, weighted: Array, scores: Array) -> Array:
+    """How likely any text scores as high on these cells."""
+    rows = [(block.rows(weighted)[:, : block.drawn], block.draws) for block in design.blocks]
+    tail = score_tail(rows, points=_POINTS * max(sum(len(cells) for cells, _ in rows), 4))
+    return np.asarray(np.exp(tail.log_p(standard_scores(rows, scores))))
+
+
+def _scored(design: Design, left: Fit) -> Array:
+    """Residuals by their weights, as the fit without the candidate has them: its own cells would count for little
+    beside empty ones if it were thought to be there. No cell is set aside, because one that the candidate hides would
+    not be; instead none counts as more than so many deviations."""
+    excluded = design.observed & ~left.weights.active
+    tau2 = reweigh(design, left, excluded).tau2
+    deviation = np.sqrt(cell_variance(design, left.expected) + tau2)
+    return np.where(design.observed, np.minimum(left.residual / deviation, _MOST) / deviation, 0.0)
+
+
+def _without(design: Design, fit: Fit, place: int) -> Fit:
+    """The same fit without one candidate, at the same weights. To leave out a column whose coefficient is b moves the
+    others by -b C_iv / C_vv, with C the covariance of all coefficients."""
+    moved = fit.shares[place] * fit.covariance[:, place + 1] / fit.covariance[place + 1, place + 1]
+    shifted = moved[0] * design.background + design.rows_of(fit.chosen).T @ moved[1:]
+    return replace(
+        fit,
+        chosen=np.delete(fit.chosen, place),
+        other=fit.other - float(moved[0]),
+        shares=np.delete(fit.shares - moved[1:], place),
+        residual=np.where(design.observed, fit.residual + shifted, 0.0),
+        expected=fit.expected - shifted,
+    )
