@@ -8,5 +8,6 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 """Numbers, such as estimates."""
 Index = npt.NDArray[np.int64]
+"""Which ones, by number."""
 Mask = npt.NDArray[np.bool_]
 """Yes or no for each row."""

@@ -16,7 +16,8 @@ from hubbub.analysis.arrays import Array, Index, Mask
 from hubbub.analysis.estimation.intervals import RatioVariance, RowVariances, Variance, critical, normal_interval
 from hubbub.analysis.estimation.rare_changes import two_sided_p_value
 from hubbub.analysis.kinds.rows import adjusted
-from hubbub.analysis.result import NUMBER, Decoding, Role, epoch_span
+from hubbub.analysis.quantile_changes import quantile_change
+from hubbub.analysis.result import NUMBER, QUANTILE, Decoding, Role, epoch_span
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.segments import in_words
 
@@ -35,7 +36,7 @@ class Comparison:
     estimate_before: Array  # the earlier estimate of each
     estimate_after: Array  # the later one
     difference: Array  # after minus before
-    std_error: Array  # of the difference
+    std_error: Array  # of the difference; of a quantile that of a normal law with so wide an interval
     low: Array  # lower end of its interval
     high: Array  # upper end
     p_value: Array  # two-sided, of no difference; nan where there is no test
@@ -90,6 +91,11 @@ def compare(before: Decoding, after: Decoding) -> Comparison:
     values, roles = tuple(before.values[i] for i in a), tuple(before.roles[i] for i in a)
     is_sum = [key == ("sum", NUMBER) for key in zip(values, roles, strict=True)]
     p_value = np.where(is_sum, np.nan, _p_values(before, a, after, b))
+    for row, (value, role) in enumerate(zip(values, roles, strict=True)):
+        if role == NUMBER and value.startswith(QUANTILE) and before.distribution and after.distribution:
+            q = float(value.removeprefix(QUANTILE))
+            p_value[row], low[row], high[row] = quantile_change(before.distribution, after.distribution, q)
+            std_error[row] = (high[row] - low[row]) / (2 * critical(after.confidence))
     return Comparison(
         before=before,
         after=after,

@@ -177,6 +177,25 @@ class Distribution:
         std_error = (high_ends - low_ends) / (2 * critical(self.confidence))
         return Band(np.array(probabilities), estimate, std_error, low_ends, high_ends)
 
+    def deviations(self, q: float, ends: Index) -> tuple[Array, Array]:
+        """F(x) - q T at these edges, in the standard errors it has where it is 0: surely above, the quantile is below.
+        By the plain sums, and with F as the nearest rising function, which leans into gaps but has no dips."""
+        guess, answered = self.best_guess, float(np.clip(self.total, 0, 1))
+        queries = (np.arange(self.num_leaves) < ends[:, np.newaxis]).astype(np.float64)
+        # At its own estimate a side with few installs would seem too sure.
+        behind = answered * (q * _within(queries, guess) + (1 - q) * _within(1 - queries, guess))
+        spread = self.levels.spread(queries, behind, self.finite)
+        variance = spread.variance - 2 * q * spread.covariance_with_total + q**2 * self._variance_of_total
+        error = np.sqrt(np.maximum(variance, 1e-300))
+        plain, rising = (
+            np.concatenate([[0.0], below])[ends] - q * self.total for below in (np.cumsum(self.leaves), self._rising())
+        )
+        return plain / error, rising / error
+
+    @cached_property
+    def _variance_of_total(self) -> float:
+        return self.levels.spread(np.ones((1, self.num_leaves)), self.best_guess, self.finite).variance_of_total
+
     def _some_edges(self, number: int) -> Index:
         """About so many edges, evenly spaced, the first and the last among them."""
         step = max(1, self.num_leaves // number)

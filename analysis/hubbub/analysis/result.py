@@ -25,6 +25,8 @@ ANSWER: Final[Role] = "answer"
 ABSENT: Final[Role] = "absent"
 OTHER: Final[Role] = "other"
 NUMBER: Final[Role] = "number"
+QUANTILE: Final = "quantile "
+"""Before the share, in the value of a number that is a quantile."""
 
 COLUMNS = (
     "metric",
@@ -101,7 +103,7 @@ class Decoding:
     values: tuple[str, ...]  # the value of each row
     roles: tuple[Role, ...]  # what each row is: answer, absent, other or number
     estimate: Array  # unbiased; a share may come out below 0 or above 1
-    std_error: Array  # its standard error
+    std_error: Array  # its standard error; of a quantile that of a normal law with so wide an interval
     low: Array  # lower end of the interval
     high: Array  # upper end of the interval
     p_value: Array  # of the test that nobody has the value; nan where there is no test
@@ -112,7 +114,7 @@ class Decoding:
     low_selected: Array  # interval given that the value was detected; nan where it was not
     high_selected: Array  # its upper end
     variance: Variance | RatioVariance | RowVariances | None = None
-    """Of estimates, as a function of what is true; None: not known."""
+    """Of estimates, as a function of what is true; None: not known. Quantiles have none: see `quantile_changes`."""
     distribution: Distribution | None = None  # of a range: any share, the distribution function, quantiles
     tested_besides: int = 0  # candidates of a long list, or of a search, that were tested, too, and have no row
     beginnings: tuple[Beginning, ...] = ()  # of texts that nobody listed, the shortest first

@@ -22,7 +22,7 @@ from hubbub.analysis.kinds.factor import Categories, Factor, some_or_none
 from hubbub.analysis.kinds.kind import Kind, PlanOption, Pools
 from hubbub.analysis.kinds.rows import Columns, assemble, require_same_shape, rule_of_answers
 from hubbub.analysis.options import Options
-from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, Decoding, Diagnostics
+from hubbub.analysis.result import ABSENT, ANSWER, NUMBER, QUANTILE, Decoding, Diagnostics
 from hubbub.protocol.channel import Noise
 from hubbub.protocol.kinds import Range
 
@@ -130,7 +130,7 @@ def _with_quantiles(rows: Columns, distribution: Distribution, wanted: Sequence[
         return rows
     found = distribution.quantiles(list(wanted))
     return Columns(
-        values=[*rows.values, *(f"quantile {q:g}" for q in wanted)],
+        values=[*rows.values, *(f"{QUANTILE}{q:g}" for q in wanted)],
         roles=[*rows.roles, *[NUMBER] * len(wanted)],
         estimate=np.append(rows.estimate, found.estimate),
         std_error=np.append(rows.std_error, found.std_error),
@@ -138,25 +138,25 @@ def _with_quantiles(rows: Columns, distribution: Distribution, wanted: Sequence[
         high=np.append(rows.high, found.high),
         p_value=np.append(rows.p_value, np.full(len(wanted), np.nan)),
         best_guess=np.append(rows.best_guess, found.estimate),
-        variance=_with_constants(rows.variance, found.std_error**2),
+        variance=_with_unknown(rows.variance, len(wanted)),
     )
 
 
-def _with_constants(
-    variance: Variance | RatioVariance | RowVariances | None, values: Array
+def _with_unknown(
+    variance: Variance | RatioVariance | RowVariances | None, more: int
 ) -> Variance | RatioVariance | None:
-    """And rows whose variance is the same wherever the truth is, as far as anything is known."""
-    none = np.zeros(len(values))
+    """And rows that no variance describes: a quantile is known less the fewer are near it, and where that is."""
+    unknown = np.full(more, np.nan)
     if isinstance(variance, Variance):
         return Variance(
-            floor=np.append(variance.floor, values),
-            slope=np.append(variance.slope, none),
-            sampling=np.append(variance.sampling, none),
-            step=np.append(np.broadcast_to(variance.step, variance.floor.shape), none),
+            floor=np.append(variance.floor, unknown),
+            slope=np.append(variance.slope, unknown),
+            sampling=np.append(variance.sampling, unknown),
+            step=np.append(np.broadcast_to(variance.step, variance.floor.shape), unknown),
         )
     if isinstance(variance, RatioVariance):
-        constants = np.vstack([values, np.zeros((len(variance.coefficients) - 1, len(values)))])
-        return RatioVariance(np.hstack([variance.coefficients, constants]), np.append(variance.step, none))
+        nothing = np.full((len(variance.coefficients), more), np.nan)
+        return RatioVariance(np.hstack([variance.coefficients, nothing]), np.append(variance.step, unknown))
     return None
 
 
