@@ -90,8 +90,8 @@ def test_nothing_is_detected_more_often_than_a_p_value_says(weeks: str, one_repo
 @pytest.mark.parametrize("estimand", ESTIMANDS)
 @pytest.mark.parametrize("weeks", WEEKS)
 def test_intervals_hold_every_truth(weeks: str, estimand: Estimand) -> None:
-    """Whoever sent many reports being like the others. As if all had sent the average number, few counts were taken for
-    many: where few stay, some shares were held in .926 of cases."""
+    """Whoever sent many reports being like the others. With a step of the average number of reports few counts would be
+    taken for many: where few stay, some shares would be held in .926 of cases."""
     crowds, metric = WEEKS[weeks], define(Flag(), "8", "8")
     found, noise = every_count(metric, crowds, estimand), TwoStageNoise.of(metric.noise)
     low, high = found.interval(0.95)
