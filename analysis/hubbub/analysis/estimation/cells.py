@@ -7,8 +7,8 @@ linear in the true share g:
 
 and the masks of a cohort are themselves a sample of all installs; `sampling` is 1 / (installs in the cohort), the
 factor of a multinomial covariance. Pooling epochs averages the instantaneous noise only: the memos of an install
-are the same in each, so the permanent noise and the sampling count an install once. That all epochs saw the same
-installs is assumed, because it is the careful side: fewer shared installs make the truth closer, never farther.
+are the same in each, so the permanent noise and the sampling count an install once. That the smaller crowd is part of
+the larger is assumed, because it is the careful side (`nested`): fewer shared installs make the truth closer.
 Where a metric is asked once, no install is in two epochs: all of them are one crowd. Where answers have a history,
 so are the epochs of each period, and periods covary as `history_noise` says. docs/estimation.md derives each line.
 """
@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation import history_noise
+from hubbub.analysis.estimation.nested import Part, nested
 from hubbub.analysis.options import Estimand
 from hubbub.protocol.channel import Noise, SubsetChannel
 from hubbub.protocol.metric import Definition
@@ -100,17 +102,29 @@ class Cohort:
 
     `one_hot` says that a report names one category of a k-ary channel; `pairs` is how the bits of a subset covary. Bits
     are drawn each by itself otherwise. `count_variance` is that of noise which was added to `reports` and to each of
-    `ones`, for publishing.
+    `ones`, for publishing. `parts` say how many installs sent how many reports, if not all as many as `sampling` says.
     """
 
     noise: TwoStageNoise
     reports: float
     ones: Array
     sampling: float
+    parts: tuple[Part, ...] = ()
     single_epoch: bool = True
     one_hot: bool = False
     pairs: Pairs | None = None
     count_variance: float = 0.0
+
+    @property
+    def senders(self) -> tuple[Part, ...]:
+        """How many installs sent how many of the reports."""
+        return self.parts or ((Part(1 / self.sampling, self.reports * self.sampling),) if self.reports else ())
+
+    @property
+    def reports_at_once(self) -> float:
+        """With how many reports an install moves an estimate: those that it sent; where installs sent different
+        numbers, as many as installs alike must send for the same variance and fourth cumulant."""
+        return sqrt(sum(n * k**4 for n, k in self.senders) / sum(n * k**2 for n, k in self.senders))
 
     @property
     def shares(self) -> Array:
@@ -186,6 +200,7 @@ def pool_counts(metric: Definition, epochs: Mapping[int, Counts], count_variance
             reports=float(reports[:, c].sum()),
             ones=_ones([epoch.bit_counts[c] for epoch in counts], metric.shape.width(c)),
             sampling=sampling_of(reports[:, c]),
+            parts=nested(reports[:, c]),
             single_epoch=int(np.count_nonzero(reports[:, c])) <= 1,
             one_hot=metric.one_hot,
             pairs=pairs,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from hubbub.analysis.arrays import Array, Index
 from hubbub.analysis.estimation.cells import Cohort
 from hubbub.analysis.estimation.curves import sums
 from hubbub.analysis.estimation.law import Law
+from hubbub.analysis.estimation.nested import Part
+
+_NOBODY = 1e-9  # of all installs: so much is rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,20 +45,19 @@ def law_of(cohorts: Sequence[Cohort], places: Sequence[int], entries: Entries, n
     noise = [each.noise for each in cohorts]
     a1, a0, q, p = (np.array([getattr(each, name) for each in noise]) for name in ("a1", "a0", "q", "p"))
     base = np.array([each.p_star / each.gain for each in noise])
-    # How many reports an install sends, and how far one more one moves the share of its cohort.
-    asked = np.array([each.reports * each.sampling if each.reports else 0.0 for each in cohorts])
+    # How far one more one moves the share of a cohort.
     one = np.array([1 / (each.reports * each.noise.gain) if each.reports else 0.0 for each in cohorts])
 
     order = np.argsort(entries.cohort, kind="stable")
     starts = np.searchsorted(entries.cohort[order], np.arange(len(cohorts) + 1))
     groups = [
-        (number, installs, order[starts[c] : starts[c + 1]])
-        for number, (installs, members) in enumerate(crowds(cohorts, places))
-        for c in members
+        (number, crowd.installs, sent, order[starts[c] : starts[c + 1]])
+        for number, crowd in enumerate(crowds(cohorts, places))
+        for c, sent in crowd.reports
     ]
-    sizes = [len(found) for _, _, found in groups]
-    cell = np.concatenate([found for _, _, found in groups])
-    number, installs = (np.repeat(np.array([group[i] for group in groups]), sizes) for i in (0, 1))
+    sizes = [len(found) for *_, found in groups]
+    cell = np.concatenate([found for *_, found in groups])
+    number, installs, asked = (np.repeat(np.array([group[i] for group in groups]), sizes) for i in (0, 1, 2))
     # A crowd of the law is one for each row that rests on it, and a bit one for each such crowd.
     crowd_key, crowd_first, crowd_of = np.unique(
         number * num_rows + entries.row[cell], return_index=True, return_inverse=True
@@ -79,7 +82,7 @@ def law_of(cohorts: Sequence[Cohort], places: Sequence[int], entries: Entries, n
         a0=a0[where],
         q=q[where],
         p=p[where],
-        asked=asked[where],
+        asked=asked,
         move=entries.coefficient[cell] * one[where],
     )
     return law.of_finite(finite)
@@ -88,9 +91,9 @@ def law_of(cohorts: Sequence[Cohort], places: Sequence[int], entries: Entries, n
 def largest_step(
     cohorts: Sequence[Cohort], places: Sequence[int], row: Index, cohort: Index, coefficient: Array, num_rows: int
 ) -> Array:
-    """How far the reports of one install move each row's estimate, at most: it sets one bit of its cohort, and may set
-    the one that asks about the same in every definition."""
-    one = np.array([each.sampling / each.noise.gain if each.reports else 0.0 for each in cohorts])
+    """How far the reports of one install move each row's estimate: it sets one bit of its cohort, and may set the one
+    that asks about the same in every definition."""
+    one = np.array([each.reports_at_once / (each.reports * each.noise.gain) if each.reports else 0 for each in cohorts])
     # By row and cohort, and then by row and crowd: only those that are there, which of all pairs are few.
     key, cell = np.unique(row * len(cohorts) + cohort, return_inverse=True)
     moved = np.zeros(len(key))
@@ -121,23 +124,38 @@ def _by_noise_on_counts(cohorts: Sequence[Cohort], entries: Entries, num_rows: i
     return np.stack(found, axis=1)
 
 
-def crowds(cohorts: Sequence[Cohort], places: Sequence[int]) -> list[tuple[float, list[int]]]:
-    """Installs that answer in the same cohorts: how many, and the numbers of these cohorts.
+class Crowd(NamedTuple):
+    """Installs that answer alike: how many, and the numbers of the cohorts in which they do, each with how many reports
+    one of them sends there."""
 
-    Cohorts with the same place are of several definitions and hold the same installs, the smaller crowd being part of
-    the larger. A cohort of several epochs has as many installs as its sampling says, each with its part of the reports.
-    """
+    installs: float
+    reports: tuple[tuple[int, float], ...]
+
+
+def crowds(cohorts: Sequence[Cohort], places: Sequence[int]) -> list[Crowd]:
+    """Cohorts with the same place are of several definitions and hold the same installs, the smaller crowd being part
+    of the larger; and of each it is those who send most that are in most of the others."""
     by_place: dict[int, list[int]] = {}
     for index, place in enumerate(places):
         if cohorts[index].reports:
             by_place.setdefault(place, []).append(index)
-    found = []
+    found: list[Crowd] = []
     for members in by_place.values():
-        members.sort(key=lambda index: -cohorts[index].sampling)
-        counted = 0.0
-        for i, smallest in enumerate(members):
-            installs = 1 / cohorts[smallest].sampling
-            if installs > counted:
-                found.append((installs - counted, members[i:]))
-            counted = installs
+        if len(members) == 1:
+            found += [Crowd(part.installs, ((members[0], part.reports),)) for part in cohorts[members[0]].senders]
+        else:
+            found += _of_several({index: cohorts[index].senders for index in members})
+    return found
+
+
+def _of_several(senders: Mapping[int, Sequence[Part]]) -> list[Crowd]:
+    """Installs in one order for all definitions, those that send most first: a crowd lasts until one sends fewer."""
+    ends = {index: np.cumsum([part.installs for part in parts]) for index, parts in senders.items()}
+    found, counted = [], 0.0
+    for end in np.unique(np.concatenate(list(ends.values()))).tolist():
+        if end - counted > _NOBODY * end:
+            at = {index: int(np.searchsorted(its, (counted + end) / 2)) for index, its in ends.items()}
+            sent = tuple((index, senders[index][i].reports) for index, i in at.items() if i < len(senders[index]))
+            found.append(Crowd(end - counted, sent))
+            counted = end
     return found

@@ -21,7 +21,7 @@ swings by a point or two from truth to truth; this is what lifts its lowest poin
 @dataclass(frozen=True, slots=True)
 class Variance:
     """Variance of an estimated share as a function of the true share f: floor + slope f + sampling f (1 - f). `step` is
-    how far the reports of one install move the estimate, at most."""
+    how far the reports of one install move the estimate."""
 
     floor: Array
     slope: Array

@@ -23,6 +23,7 @@ from hubbub.analysis.estimation.curves import Curve, Curves, Moves, sums
 from hubbub.analysis.estimation.intervals import Variance, critical, score_interval
 
 _FARTHEST = 40.0  # exponential tilts, times the step: beyond, a law is at the end of what it can reach
+_LARGEST = 600.0  # logarithm whose exponential is a number
 _SURE = 40.0  # deviations that stand for certainty
 _MANY_STEPS = 1e4  # that a count strays by: its law is normal to four digits, and rounding would show more
 _TURNS = 300
@@ -84,6 +85,15 @@ class Law(Moves):
         moves = sums(self.crowd[self.bit], self.alike * self.asked * side(self.move, 0.0), len(self.row))
         return sums(self.row, self.installs * moves, len(self.step))
 
+    def _farthest(self) -> Array:
+        """The largest tilt: an estimate that it does not reach with half a step taken off has a probability below
+        exp(-_FARTHEST / 2) (Chernoff). Where a few installs sent many times as many reports as others, it is where
+        exponentials end."""
+        moves = sums(self.bit, self.asked * np.abs(self.move), len(self.crowd))
+        most = np.zeros(len(self.step))
+        np.maximum.at(most, self.row[self.crowd], moves)
+        return np.minimum(_FARTHEST / self.step, _LARGEST / most)
+
     def p_values(self, estimate: Array) -> Array:
         """P(so large an estimate or a larger one | nobody is inside)."""
         found, _ = self._search(estimate - self.step / 2, np.zeros(len(self.step)), None)
@@ -106,7 +116,7 @@ class Law(Moves):
         and by halving where they lead astray. They begin near that of a Poisson count with the same variance, which
         must be z sqrt(variance) + z^2 / 6 above its mean (Cornish, Fisher 1938).
         """
-        curves, nobody, far = Curves(self), np.zeros(len(self.step)), _FARTHEST / self.step
+        curves, nobody, far = Curves(self), np.zeros(len(self.step)), self._farthest()
         error = np.sqrt(curves(nobody, nobody)[0][2])
         is_normal, beyond = error > _MANY_STEPS * self.step, deviations * self.step / error
         tilt = np.minimum(np.log1p(beyond + beyond**2 / 6) / self.step, far / 2)
@@ -139,7 +149,7 @@ class Law(Moves):
         linear in the tilt, as for a plain count they are. Whenever a row has its tilt, its share moves on: by Newton's
         step too, as long as each halves what is missing, and else to the middle of what is left.
         """
-        curves, value, far = Curves(self), estimate + self.offset, _FARTHEST / self.step
+        curves, value, far = Curves(self), estimate + self.offset, self._farthest()
         least, most = self._reach(np.minimum), self._reach(np.maximum)
         odds = _odds(value, least, most)
         tilt, low, high = np.zeros_like(share), -far, far

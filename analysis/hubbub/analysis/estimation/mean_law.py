@@ -21,7 +21,7 @@ import numpy as np
 
 from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.estimation.cells import Cohort
-from hubbub.analysis.estimation.crowds import crowds
+from hubbub.analysis.estimation.crowds import Crowd, crowds
 from hubbub.analysis.estimation.guesses import nearest_shares
 from hubbub.analysis.estimation.intervals import critical
 from hubbub.analysis.estimation.mean_candidates import common_spacing, divided, shifted, tilted
@@ -116,8 +116,7 @@ class MeanLaw:
         return float(places.min()) + hair, float(places.max()) - hair
 
     @cached_property
-    def _crowds(self) -> list[tuple[float, list[int]]]:
-        """Installs that answered the same definitions: how many, and which."""
+    def _crowds(self) -> list[Crowd]:
         return crowds(self.cohorts, [0] * len(self.cohorts))
 
     @cached_property
@@ -129,14 +128,13 @@ class MeanLaw:
     @property
     def farthest(self) -> float:
         """How far an install moves the estimate that goes from one end of the range to the other."""
-        reports = (cohort.reports * cohort.sampling for cohort in self.cohorts)
+        reports = (cohort.reports_at_once for cohort in self.cohorts)
         return float(np.ptp(self.value)) * sum(move * n for move, n in zip(self._moves, reports, strict=True))
 
     @cached_property
     def _step(self) -> float:
         """How far an install moves the estimate whose number is rounded to the next point."""
-        asked = (cohort.reports * cohort.sampling for cohort in self.cohorts)
-        most = max(move * times for move, times in zip(self._moves, asked, strict=True))
+        most = max(move * cohort.reports_at_once for move, cohort in zip(self._moves, self.cohorts, strict=True))
         return float(self.value[1] - self.value[0]) * most
 
     def _deviations(self, share: Array, counted: Array, s: Array, side: Array) -> Array:
@@ -164,7 +162,7 @@ class MeanLaw:
 
     def _tail(self, people: _Sampled | _Rounded, centred: Array, added: Array, value: Array, step: Array) -> Array:
         """By Lugannani and Rice, in Barndorff-Nielsen's form: at the tilt that makes the value the expected one."""
-        far = _FARTHEST / self._step * max(cohort.reports * cohort.sampling for cohort in self.cohorts)
+        far = _FARTHEST / self._step * max(cohort.reports_at_once for cohort in self.cohorts)
         tilt, low, high = np.zeros_like(value), np.full_like(value, -far), np.full_like(value, far)
         for _ in range(_TURNS):
             log_mgf, mean, variance = self._cumulants(tilt, people, centred, added)
@@ -189,13 +187,12 @@ class MeanLaw:
     def _cumulants(self, tilt: Array, people: _Sampled | _Rounded, centred: Array, added: Array) -> Curve:
         total: Curve = (added * tilt**2 / 2, added * tilt, added)
         nothing = np.zeros_like(centred)
-        for installs, members in self._crowds:
+        for installs, sent in self._crowds:
             answers: Curve = (nothing, nothing, nothing)
-            for index in members:
-                cohort, moved = self.cohorts[index], self._moves[index] * centred
+            for index, times in sent:
+                noise, moved = self.cohorts[index].noise, self._moves[index] * centred
                 named = (tilt[:, np.newaxis] * moved, moved, nothing)
-                noise, asked = cohort.noise, cohort.reports * cohort.sampling
-                reports = _times(asked, _named_or_other(noise.q, noise.p, named))
+                reports = _times(times, _named_or_other(noise.q, noise.p, named))
                 answers = _plus(answers, _named_or_other(noise.a1, noise.a0, reports))
             total = _plus(total, _times(installs, people.curve(answers)))
         return total
@@ -294,7 +291,7 @@ def rests_on_few(noise: Array, beside: Array, farthest: float, cohorts: Sequence
     """Whether an estimate with these two parts of its variance is far from normal. Noise moves it by up to the whole
     range; what comes beside it, sampling or rounding, by up to `farthest`: the sum of their fourth cumulants, over the
     squared variance, is at most the sum of variance times squared move."""
-    one = max(cohort.sampling / cohort.noise.gain for cohort in cohorts)
+    one = max(cohort.reports_at_once / (cohort.reports * cohort.noise.gain) for cohort in cohorts)
     return np.asarray((noise + beside) ** 2 < FEW * one**2 * (noise + farthest**2 * beside))
 
 
