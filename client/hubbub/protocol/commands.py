@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any, TypeVar
 
+from hubbub.protocol.arguments import number, whole
 from hubbub.protocol.changes import changes
 from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.label import WIDTH, facts, in_fours, short, words
@@ -57,11 +58,11 @@ def add_label(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--installs",
         metavar="N",
-        type=_whole,
+        type=whole,
         help="also say what someone learns who sees only published figures of so many installs",
     )
-    parser.add_argument("--weeks", type=int, help="with --installs: of how many weeks (default: 52)")
-    parser.add_argument("--delta", type=float, help="with --installs: but for this chance in all (default: 1e-9)")
+    parser.add_argument("--weeks", type=whole, help="with --installs: of how many weeks (default: 52)")
+    parser.add_argument("--delta", type=number, help="with --installs: but for this chance in all (default: 1e-9)")
     parser.add_argument(
         "--chart",
         metavar="FILE",
@@ -107,19 +108,10 @@ def _reader_label(registry: Registry, arguments: Namespace) -> Any:
         make = import_module("hubbub.analysis.publishing.reader_words").ReaderLabel
     except ImportError as error:
         raise Invalid([f"--installs needs {error.name}: pip install 'hubbub[analysis]'"]) from None
+    if arguments.installs < 1:
+        raise Invalid([f"--installs must be at least 1, got {arguments.installs}"])
     given = {name: getattr(arguments, name) for name in ("weeks", "delta") if getattr(arguments, name) is not None}
     return make(registry, arguments.installs, **given)
-
-
-def _whole(text: str) -> int:
-    """`100000` or `1e5`."""
-    number = float(text)
-    if not number.is_integer() or number < 1:
-        raise ValueError
-    return int(number)
-
-
-_whole.__name__ = "whole number"  # argparse says it where a text is none
 
 
 def add_check(parser: ArgumentParser) -> None:
