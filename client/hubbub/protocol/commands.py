@@ -18,6 +18,7 @@ from hubbub.protocol.changes import changes
 from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.label import WIDTH, facts, in_fours, short, words
 from hubbub.protocol.lint import warnings
+from hubbub.protocol.missing import needed
 from hubbub.protocol.pair import PairTally
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import in_words
@@ -107,7 +108,7 @@ def _reader_label(registry: Registry, arguments: Namespace) -> Any:
     try:
         make = import_module("hubbub.analysis.publishing.reader_words").ReaderLabel
     except ImportError as error:
-        raise Invalid([f"--installs needs {error.name}: pip install 'hubbub[analysis]'"]) from None
+        raise Invalid([f"--installs {needed(error, 'analysis')}"]) from None
     if arguments.installs < 1:
         raise Invalid([f"--installs must be at least 1, got {arguments.installs}"])
     given = {name: getattr(arguments, name) for name in ("weeks", "delta") if getattr(arguments, name) is not None}
@@ -321,9 +322,7 @@ def _in_store(data: str | None, address: str | None, wanted: Wanted) -> HandedOu
             export.from_database(address, wanted) if data is None else export.from_data(Path(data), wanted, time.time)
         )
     except ImportError as error:
-        raise Invalid(
-            [f"{flag} needs {error.name}: pip install 'hubbub[{extra}]'; or ask a running collector, --url"]
-        ) from None
+        raise Invalid([f"{flag} {needed(error, extra)}; or ask a running collector, --url"]) from None
     return found
 
 
