@@ -228,7 +228,7 @@ def _crowds(arguments: Namespace, registry: Registry) -> list[_Crowd]:
     if arguments.way == "clients":
         raise Invalid([f"--by is for tallies and reports, not for --way clients, got --by {brief(arguments.by)}"])
     if arguments.by not in registry.segments:
-        known = ", ".join(registry.segments) or "none, for the registry has no [segments]"
+        known = ", ".join(registry.segments) or "none, because the registry has no [segments]"
         raise Invalid([f"--by must be a key of segments: {known}, got {brief(arguments.by)}"])
     values = registry.segments[arguments.by]
     weights = _weights(arguments.split, (*values, OTHER)) if arguments.split else dict.fromkeys(values, 1.0)
