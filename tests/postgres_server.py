@@ -57,7 +57,7 @@ class Server:
 
     def __init__(self, settings: str = "", in_memory: bool = True) -> None:
         self._binaries = need_binaries()
-        # Not below tmp_path, which only root may enter; in memory if there is room, for syncs are not what is tested.
+        # Not below tmp_path, which only root may enter; in memory if there is room: syncs are not what is tested.
         self.folder = Path(
             tempfile.mkdtemp(prefix="hubbub-pg-", dir=MEMORY if in_memory and _has_room(MEMORY) else None)
         )

@@ -109,6 +109,7 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "hubbub.protocol.pair": ("PairCounts", "count_pairs"),
     "hubbub.protocol.tally_files": ("Wanted",),
     "hubbub.protocol.wire": ("pack", "unpack", "to_json", "from_json"),
+    "hubbub.protocol.refusal": ("Refused",),
     "hubbub.protocol.report": ("by_short_hash",),
     "hubbub.protocol.shape": ("Shape",),
     "hubbub.protocol.encoding": ("Encoded", "WrongValue"),
@@ -157,18 +158,13 @@ def entry(name: str, thing: Any) -> Iterator[str]:
     thing = getattr(thing, "__wrapped__", thing)  # a pytest fixture
     yield f"### {name}"
     yield ""
-    if inspect.isclass(thing) and not issubclass(thing, Exception):
+    is_class = inspect.isclass(thing)
+    if not (is_class and issubclass(thing, Exception)):  # those are caught, and made by nobody else
         yield from signature(name, thing)
-        yield words(thing)
-        yield ""
+    yield words(thing)
+    yield ""
+    if is_class:
         yield from members(thing)
-    elif inspect.isclass(thing):
-        yield words(thing)
-        yield ""
-    else:
-        yield from signature(name, thing)
-        yield words(thing)
-        yield ""
 
 
 def members(cls: type) -> Iterator[str]:

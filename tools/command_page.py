@@ -15,7 +15,8 @@ HEAD = """\
 Made by `python tools/command_page.py > docs/commands.md`; what stands here is what `hubbub COMMAND --help` says.
 
 Exit status: 0 done; 1 done, and the answer is no; 2 wrong use or bad input, said in a sentence; 3 an extra is not
-installed, and which; 130 interrupted. Commands without an extra work on a bare `pip install hubbub`.
+installed, or this system lacks a part of Python, and which; 130 interrupted. Commands without an extra work on a bare
+`pip install hubbub`.
 """
 
 

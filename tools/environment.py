@@ -30,7 +30,7 @@ class Missing(Exception):
 
 
 class Environment:
-    """One environment: where it is, and what it shall hold."""
+    """One environment: where it is, and what it is to hold."""
 
     def __init__(self, name: str, extra: str, newest: bool) -> None:
         self.name = name

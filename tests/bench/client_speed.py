@@ -58,7 +58,7 @@ def registry(metrics: int) -> Registry:
 
 
 def best(call: Callable[[], object], number: int, repeat: int) -> float:
-    """Microseconds of CPU a call: the best of many, for this machine is shared."""
+    """Microseconds of CPU a call: the best of many, because this machine is shared."""
     return min(timeit.repeat(call, number=number, repeat=repeat, timer=time.process_time)) / number * 1e6
 
 

@@ -85,7 +85,7 @@ class Outcome:
 
     @property
     def times(self) -> float:
-        """How much larger p99 is beside readers: the median of the turns, for the machine has other things to do."""
+        """How much larger p99 is beside readers: the median of the turns; the machine has other things to do."""
         pairs = zip(self.with_readers, self.alone, strict=True)
         return statistics.median(beside.p99 / alone.p99 for beside, alone in pairs)
 

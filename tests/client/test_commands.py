@@ -22,7 +22,7 @@ ASKS = registry(metric("dark_theme"), metric("page", "string", every="week"))
 
 @pytest.fixture
 def lived(install: Install) -> Install:
-    """An install with two messages that wait and a report in the making."""
+    """An install with two messages that wait and a report being collected."""
     install.server.answer = lambda body: Answer(500)
     with install.agreed(ASKS) as client:
         for _ in range(2):

@@ -19,7 +19,7 @@ ASKS = registry(
 
 
 def a_life(install: Install):
-    """Some days, with messages that could not be sent and a report in the making."""
+    """Some days, with messages that could not be sent and a report being collected."""
     install.server.answer = lambda body: Answer(500)
     client = install.agreed(ASKS)
     for day in range(4):

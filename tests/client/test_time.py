@@ -19,7 +19,7 @@ import pytest
 
 from hubbub.client import Client, Registry
 from hubbub.client.budget import slots_used
-from hubbub.client.recorder import Desk, is_expired
+from hubbub.client.recorder import ReportMaker, is_expired
 from hubbub.protocol.cadence import epoch_of
 from tests.client.install import Install
 from tests.client.registries import held, metric, registry
@@ -212,14 +212,14 @@ def test_a_thousand_random_lives_send_the_same_whatever_was_recorded(figure) -> 
 def once_is_used_up_by_its_record() -> Iterator[None]:
     """The old rule: asked until a memo exists."""
 
-    def is_asked(desk: Desk, asked, epoch: int) -> bool:
+    def is_asked(maker: ReportMaker, asked, epoch: int) -> bool:
         return (
-            epoch > epoch_of(asked.every, desk.answered_at)
+            epoch > epoch_of(asked.every, maker.answered_at)
             and not is_expired(asked, epoch)
-            and (asked.every != "once" or slots_used(desk.db, asked) == 0 or desk.has_report(asked, epoch))
+            and (asked.every != "once" or slots_used(maker.db, asked) == 0 or maker.has_report(asked, epoch))
         )
 
-    with patch.object(Desk, "is_asked", is_asked):
+    with patch.object(ReportMaker, "is_asked", is_asked):
         yield
 
 

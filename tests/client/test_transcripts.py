@@ -377,8 +377,8 @@ def test_a_planted_leak_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         assert worst_odds(laws, same_pattern) == bound(reg, "theme", 2) > bound(reg, "theme", 1)
 
 
-def only_what_was_recorded(desk, every, epoch):
-    return (metric for metric in desk.registry.with_cadence(every) if desk.has_report(metric, epoch))
+def only_what_was_recorded(maker, every, epoch):
+    return (metric for metric in maker.registry.with_cadence(every) if maker.has_report(metric, epoch))
 
 
 def drawn_afresh(db, who, metric, mask, draws) -> Memo:

@@ -116,7 +116,7 @@ def test_an_expired_metric_is_not_counted_after_its_last_epoch():
     metric = Registry.parse(REGISTRY_TOML.replace("2099-01-01", "2026-11-17"))["dark_theme"]
     last = epoch_of("day", 1_794_873_600)
     check_epoch(metric, last, NOW, {})
-    with pytest.raises(Refused, match="for it expired on 2026-11-17, got"):
+    with pytest.raises(Refused, match="because it expired on 2026-11-17, got"):
         check_epoch(metric, last + 1, NOW, {})
 
 

@@ -58,7 +58,7 @@ def test_every_page_that_code_and_pages_speak_of_exists() -> None:
     ]
     for path in [*sources, *(ROOT / page for page in pages())]:
         for name in spoken.findall(path.read_text(encoding="utf-8")):
-            assert "*" in name or (ROOT / name).exists(), f"{path.relative_to(ROOT)} speaks of {name}"
+            assert "*" in name or (ROOT / name).exists(), f"{path.relative_to(ROOT)} names {name}"
 
 
 def test_sections_that_are_named_by_number_exist() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hubbub.command.main import main
-from hubbub.protocol.agreement import agreement, still_agreed
+from hubbub.protocol.agreement import agreement, beyond
 from hubbub.protocol.changes import asks_more
 from hubbub.protocol.compiled import compiled, compiled_text
 from hubbub.protocol.invalid import Invalid
@@ -115,8 +115,8 @@ PAIRS = [(kind, before, after) for kind, before, after, *_ in (*CHANGES, *REDEFI
 @pytest.mark.parametrize(("kind", "before", "after"), PAIRS, ids=[str(row[3]) for row in (*CHANGES, *REDEFINED)])
 def test_flat_facts_ask_again_exactly_where_hubbub_diff_says_so(kind: str, before: Any, after: Any) -> None:
     old, new = registry(kind, **before), registry(kind, **after)
-    assert still_agreed(agreement(old), agreement(new)) == (not asks_more(old, new))
-    assert still_agreed(agreement(new), agreement(old)) == (not asks_more(new, old))
+    assert (not any(beyond(agreement(old), agreement(new)))) == (not asks_more(old, new))
+    assert (not any(beyond(agreement(new), agreement(old)))) == (not asks_more(new, old))
 
 
 def test_flat_facts_know_new_metrics_kinds_and_segments() -> None:
@@ -140,7 +140,7 @@ def test_flat_facts_know_new_metrics_kinds_and_segments() -> None:
     }
     for old in facts.values():
         for new in facts.values():
-            assert still_agreed(agreement(old), agreement(new)) == (not asks_more(old, new))
+            assert (not any(beyond(agreement(old), agreement(new)))) == (not asks_more(old, new))
 
 
 def test_whoever_adds_a_field_says_whether_a_change_of_it_asks_more() -> None:

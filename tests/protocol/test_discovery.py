@@ -161,7 +161,7 @@ def test_more_noise_hides_texts_that_more_share() -> None:
 
 
 def test_among_fewer_installs_fewer_must_share_a_text_and_the_label_says_so() -> None:
-    """A hundred times fewer installs: ten times fewer, for a share is known ten times worse."""
+    """A hundred times fewer installs: ten times fewer, because a share is known ten times worse."""
     few = registry("discovery", epsilon_one_report="4", epsilon_permanent="4", expected_installs="10_000")
     assert "among 10,000 installs, any text shared by about 400 or more" in " ".join(words(few).split())
     assert "among 10,000 installs" in facts(few)["metrics"]["it"]["discoverable"]

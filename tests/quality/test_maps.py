@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tests.conftest import LONG_FILES
@@ -37,6 +38,51 @@ def test_every_module_has_a_line_in_the_readme_of_its_folder() -> None:
                 if named[path.stem] < 0:
                     missing.append(path.relative_to(ROOT).as_posix())
     assert not missing, "give these a line in the README.md of their top-level folder:\n" + "\n".join(missing)
+
+
+def rows_about_files(readme: str) -> Iterator[tuple[list[str], str]]:
+    """Of the tables that map a folder, each row: what its first cell names, and what the other says of it."""
+    table = re.compile(r"^\| (?:module|file|template) \|.*\n\|[-|]+\n((?:\|.*\n?)+)", re.MULTILINE)
+    for rows in table.findall(readme):
+        for row in rows.splitlines():
+            names, _, said = row.strip("|").partition(" | ")
+            yield (
+                [word for quoted in re.findall(r"`([^`]+)`|\*\*([a-z]+/)\*\*", names) for word in quoted if word],
+                said,
+            )
+
+
+def stale_rows(readme: str, files: Collection[str]) -> list[str]:
+    """What the map of a folder names that is not there, or names more often than there are; and rows without a word."""
+    found, named = [], Counter[str]()
+    for names, said in rows_about_files(readme):
+        if not re.search(r"\w", said):
+            found.append(f"nothing is said of {' '.join(names)}")
+        named.update(name.replace(".", "/") if name.startswith("hubbub.") else name for name in names)
+    for name, times in named.items():
+        ending = re.compile(rf"(^|/){re.escape(name.rstrip('/'))}(\.py)?$")
+        if sum(bool(ending.search(file)) for file in files) < times:
+            found.append(f"{name} has a row and no file")
+    return found
+
+
+def test_no_row_is_about_a_module_that_is_gone_or_says_nothing() -> None:
+    mapped = 0
+    for folder in (*FOLDERS, *FLAT):
+        readme = (ROOT / folder / "README.md").read_text(encoding="utf-8")
+        paths = (ROOT / folder).glob("*" if folder in FLAT else "**/*")
+        files = [path.relative_to(ROOT / folder).as_posix() for path in paths if "__pycache__" not in path.parts]
+        mapped += len(list(rows_about_files(readme)))
+        assert stale_rows(readme, files) == [], f"{folder}/README.md"
+    assert mapped > 350, "the maps are read"
+
+
+def test_a_stale_row_is_noticed() -> None:
+    head, files = "| module | knows |\n|---|---|\n", ["hubbub/here.py", "hubbub/room", "hubbub/room/run.py"]
+    assert stale_rows(f"{head}| `here` | a |\n| `room/run.py` | b |\n| **room/** | c |\n", files) == []
+    assert stale_rows(f"{head}| `gone` | a |", files) == ["gone has a row and no file"]
+    assert stale_rows(f"{head}| `run` | a |\n| `run` | b |", files) == ["run has a row and no file"]
+    assert stale_rows(f"{head}| `here` |  |", files) == ["nothing is said of here"]
 
 
 def test_no_line_is_about_more_than_two_modules() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -27,6 +29,14 @@ def test_what_a_registry_says_is_shown_and_never_obeyed() -> None:
     assert "<script" not in text
     assert "<h1>What &lt;script&gt;alert(1)&lt;/script&gt; would see</h1>" in text
     assert "a&amp;b" in text
+
+
+def test_the_page_explains_stale_answers_as_the_manual_does() -> None:
+    manual = Path("docs/simulating.md").read_text(encoding="utf-8")
+    (explained,) = re.findall(r"^\| stale \| (.*) \|$", manual, re.MULTILINE)
+    text = html_page("hubbub.simulations.simulate", "simulation", PAGE)
+    (shown,) = re.findall(r"<dt>stale</dt>\n<dd>(.*)</dd>", text)
+    assert re.sub("</?code>", "`", shown).startswith(f"{explained}. ")
 
 
 def test_a_name_that_is_missing_is_an_error_and_no_empty_place() -> None:

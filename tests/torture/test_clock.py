@@ -49,8 +49,8 @@ def wait_until_ready(collector, status):
 
 
 def wait_until_in_doubt(collector):
-    """By one answer, for the next may differ: in a process with threads, libfaketime lets one reading in a hundred see
-    the right time."""
+    """By one answer, because the next may differ: in a process with threads, libfaketime lets one reading in a hundred
+    see the right time."""
     deadline = time.monotonic() + 60
     status, body = 200, b""
     while status != 503:

@@ -20,6 +20,7 @@ from hubbub.analysis.commands.decode import add_candidates
 from hubbub.dashboard.app import make_app
 from hubbub.dashboard.candidates import CandidateList
 from hubbub.dashboard.settings import Settings
+from hubbub.protocol.arguments import number, whole
 from hubbub.protocol.invalid import Invalid, not_listening, require
 
 
@@ -42,14 +43,13 @@ def add_dashboard(parser: ArgumentParser) -> None:
     parser.add_argument("--merge", action="store_true", help="add up tally files that hold the same epoch")
     parser.add_argument("--public", action="store_true", help="let anybody look, and nobody change anything")
     parser.add_argument("--host", default=plain.host, help=f"the address to listen on (default {plain.host})")
-    parser.add_argument(
-        "--port", type=int, default=plain.port, help=f"the port to listen on; 0 takes a free one (default {plain.port})"
-    )
+    listen = f"the port to listen on; 0 takes a free one (default {plain.port})"
+    parser.add_argument("--port", type=whole, default=plain.port, help=listen)
     parser.add_argument("--origin", metavar="URL", help="the address that visitors type, behind a proxy")
     parser.add_argument(
         "--every",
         metavar="SECONDS",
-        type=float,
+        type=number,
         default=plain.every,
         help=f"how often to look (default {plain.every:g})",
     )

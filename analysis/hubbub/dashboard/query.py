@@ -61,8 +61,7 @@ class View:
     @classmethod
     def of(cls, query: Mapping[str, str], epochs: list[str], segments: Mapping[str, Sequence[str]]) -> View:
         """Raises `Invalid` with field, rule and value."""
-        chosen = {key: value for key, value in query.items() if value}
-        by = chosen.get("by") or next((key for key, values in segments.items() if len(values) > 1), "")
+        by = query.get("by") or next((key for key, values in segments.items() if len(values) > 1), "")
         allowed: dict[str, Sequence[str]] = {
             "epoch": (*LAST, ALL, *epochs),
             "confidence": CONFIDENCES,
@@ -75,16 +74,10 @@ class View:
             "one": segments.get(by, ()),
             "other": segments.get(by, ()),
             "each": ("period",),
+            "series": (query.get("series", ""),),  # a row's name, whatever it is
             **{f"{ONLY}{key}": values for key, values in segments.items()},
         }
-        for key, value in chosen.items():
-            if key == "series":
-                continue
-            if key not in allowed:
-                raise Invalid([f"the address may choose {', '.join(allowed)} and series, got {brief(key)}"])
-            if value not in allowed[key]:
-                known = ", ".join(allowed[key][-8:]) or "nothing, for nothing was counted"
-                raise Invalid([f"{key} must be one of {known}, got {brief(value)}"])
+        chosen = chosen_of(query, allowed)
         exclude_absent = chosen.pop("exclude_absent", "") == "yes"
         only = tuple((key, chosen.pop(f"{ONLY}{key}")) for key in segments if f"{ONLY}{key}" in chosen)
         checked: dict[str, Any] = {**chosen, "by": by or None}
@@ -128,7 +121,8 @@ def chosen_of(query: Mapping[str, str], allowed: Mapping[str, Sequence[str]]) ->
         if key not in allowed:
             raise Invalid([f"the address may choose {', '.join(allowed)}, got {brief(key)}"])
         if value not in allowed[key]:
-            raise Invalid([f"{key} must be one of {', '.join(allowed[key][-8:])}, got {brief(value)}"])
+            known = ", ".join(allowed[key][-8:]) or "nothing, because nothing was counted"
+            raise Invalid([f"{key} must be one of {known}, got {brief(value)}"])
     return chosen
 
 

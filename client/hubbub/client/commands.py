@@ -1,4 +1,4 @@
-"""The commands for the person whose data it is: status, preview, on, off, forget, peek. No app or extra is needed."""
+"""The commands for the person whose data it is: status, preview, on, off, forget. No app or extra is needed."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from hubbub.client import outbox
 from hubbub.client.budget import note_asked
 from hubbub.client.facts import put, read_facts
-from hubbub.client.recorder import Desk
+from hubbub.client.recorder import ReportMaker
 from hubbub.protocol.cadence import CADENCES, DAY, epoch_of, epoch_start
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.segments import Segment, segment_of
@@ -26,43 +26,43 @@ if TYPE_CHECKING:
     from hubbub.protocol.vocabulary import Cadence
 
 
-def open_current(desk: Desk, now: float, segment: Segment) -> None:
+def open_current(maker: ReportMaker, now: float, segment: Segment) -> None:
     """Note that the app runs in the epochs of this moment, and as which build: an upgrade in mid-epoch changes the next
     message, not this one. What they ask counts as asked from here on."""
-    for every in desk.registry.cadences:
+    for every in maker.registry.cadences:
         epoch = epoch_of(every, now)
-        if epoch > epoch_of(every, desk.answered_at):
+        if epoch > epoch_of(every, maker.answered_at):
             row = (every, epoch, json.dumps(dict(segment)))
-            desk.db.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?, 0, ?)", row)
-            if desk.is_sealed(every, epoch) is False:
-                for metric in _metrics_asked(desk, every, epoch):
-                    note_asked(desk.db, metric, epoch)
+            maker.db.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?, 0, ?)", row)
+            if maker.is_sealed(every, epoch) is False:
+                for metric in _metrics_asked(maker, every, epoch):
+                    note_asked(maker.db, metric, epoch)
                     if metric.turns is not None:  # before there is any answer
                         from hubbub.client.histories import drawn_flags  # here, because few registries ask with `hold`
 
-                        drawn_flags(desk.db, desk.who, metric, metric.turns, desk.draws)
+                        drawn_flags(maker.db, maker.who, metric, metric.turns, maker.draws)
 
 
-def seal_past(desk: Desk, now: float, delay: Delay, chance: Chance) -> None:
+def seal_past(maker: ReportMaker, now: float, delay: Delay, chance: Chance) -> None:
     """Turn every epoch that is over into a message that waits for its sending time. Sealed epochs are remembered for
     ever: whatever the clock does, none is reported twice. One whose cadence this registry no longer has makes no
     message, and what was gathered in it is deleted anyway."""
     for every in CADENCES:
         query = "SELECT epoch, segment FROM epochs WHERE every = ? AND epoch < ? AND sealed = 0 ORDER BY epoch"
-        for epoch, build in desk.db.execute(query, (every, epoch_of(every, now))).fetchall():
+        for epoch, build in maker.db.execute(query, (every, epoch_of(every, now))).fetchall():
             # As this registry tells builds apart, which is what the collector knows: an old release may be `other` now.
-            segment = segment_of(desk.registry.segments, json.loads(build))
-            _seal(desk, every, epoch, segment, delay, chance)
-    _drop_gathered(desk.db, now)
+            segment = segment_of(maker.registry.segments, json.loads(build))
+            _seal(maker, every, epoch, segment, delay, chance)
+    _drop_gathered(maker.db, now)
 
 
-def _seal(desk: Desk, every: Cadence, epoch: int, segment: Segment, delay: Delay, chance: Chance) -> None:
-    reports = [_final_report(desk, metric, epoch, segment) for metric in _metrics_asked(desk, every, epoch)]
-    desk.db.execute("UPDATE epochs SET sealed = 1 WHERE every = ? AND epoch = ?", (every, epoch))
+def _seal(maker: ReportMaker, every: Cadence, epoch: int, segment: Segment, delay: Delay, chance: Chance) -> None:
+    reports = [_final_report(maker, metric, epoch, segment) for metric in _metrics_asked(maker, every, epoch)]
+    maker.db.execute("UPDATE epochs SET sealed = 1 WHERE every = ? AND epoch = ?", (every, epoch))
     # Reports of metrics that an upgrade took away or redefined meanwhile go too: were they sent, their presence would
     # tell that something was recorded.
-    desk.db.execute("DELETE FROM reports WHERE every = ? AND epoch = ?", (every, epoch))
-    _note_deleted(desk.db, desk.db.execute("DELETE FROM gathered WHERE every = ? AND epoch = ?", (every, epoch)))
+    maker.db.execute("DELETE FROM reports WHERE every = ? AND epoch = ?", (every, epoch))
+    _note_deleted(maker.db, maker.db.execute("DELETE FROM gathered WHERE every = ? AND epoch = ?", (every, epoch)))
     if not reports:
         return
     from hubbub.protocol.report import Batch  # here and below, because most starts of an app make no message
@@ -72,23 +72,23 @@ def _seal(desk: Desk, every: Cadence, epoch: int, segment: Segment, delay: Delay
     end = epoch_start(every, epoch + 1)
     window = float(min(end - epoch_start(every, epoch), DAY))
     message = outbox.Message(batch.batch_id, every, epoch, len(reports), pack(batch))
-    outbox.add(desk.db, message, not_before=end + delay(every, epoch, window))
+    outbox.add(maker.db, message, not_before=end + delay(every, epoch, window))
 
 
-def _metrics_asked(desk: Desk, every: Cadence, epoch: int) -> Iterator[Metric]:
-    return (metric for metric in desk.registry.with_cadence(every) if desk.is_asked(metric, epoch))
+def _metrics_asked(maker: ReportMaker, every: Cadence, epoch: int) -> Iterator[Metric]:
+    return (metric for metric in maker.registry.with_cadence(every) if maker.is_asked(metric, epoch))
 
 
-def _final_report(desk: Desk, metric: Metric, epoch: int, segment: Segment) -> Report:
-    if not desk.has_report(metric, epoch):
-        answer, recorded = desk.gathered(metric, epoch)
-        desk.report(metric, desk.encode(metric, answer), epoch)
-        desk.counts["made"] += 1
-        desk.counts["absent"] += not recorded
+def _final_report(maker: ReportMaker, metric: Metric, epoch: int, segment: Segment) -> Report:
+    if not maker.has_report(metric, epoch):
+        answer, recorded = maker.gathered(metric, epoch)
+        maker.report(metric, maker.encode(metric, answer), epoch)
+        maker.counts["made"] += 1
+        maker.counts["absent"] += not recorded
     from hubbub.protocol.report import Report
 
     query = "SELECT cohort, bits FROM reports WHERE metric_hash = ? AND epoch = ?"
-    cohort, bits = desk.db.execute(query, (metric.metric_hash, epoch)).fetchone()
+    cohort, bits = maker.db.execute(query, (metric.metric_hash, epoch)).fetchone()
     return Report(metric.in_segment(segment), epoch, cohort, int.from_bytes(bits, "little"))
 
 

@@ -19,6 +19,7 @@ from hubbub.client.identity import known_identity
 from hubbub.client.memos import kept_memo
 from hubbub.client.respond import draw_bits, draw_memo
 from hubbub.client.state import State
+from hubbub.protocol.arguments import whole
 from hubbub.protocol.encoding import WrongValue
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid, plural
@@ -38,7 +39,7 @@ def add_peek(parser: ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--app", metavar="NAME", help="as this install of the app, with its cohort and memos")
     which.add_argument("--state", metavar="DIR", help="the same, by its state directory")
-    parser.add_argument("--cohort", type=int, metavar="N", help="as an install of this cohort (default 0)")
+    parser.add_argument("--cohort", type=whole, metavar="N", help="as an install of this cohort (default 0)")
     add_json(parser)
 
 

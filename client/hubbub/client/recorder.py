@@ -88,15 +88,15 @@ class Recorder:
         new = _Waiting(metric, value, epoch, now)
         with self._counting() as unsaved, self._state.transaction(sets_aside=False) as db:
             facts = read_facts(db)
-            desk = Desk.if_ready(db, facts, self._registry, self._draws)
-            outcome = self._without_a_desk(facts, new) if desk is None else self._record(desk, new)
+            maker = ReportMaker.if_ready(db, facts, self._registry, self._draws)
+            outcome = self._before_anything_is_asked(facts, new) if maker is None else self._record(maker, new)
             if outcome != "waiting":
                 unsaved[outcome] += 1
-            if desk is not None:
-                add_counts(db, desk.counts + unsaved)
+            if maker is not None:
+                add_counts(db, maker.counts + unsaved)
                 unsaved.clear()
-        if desk is not None:
-            self._say_clamped(desk)
+        if maker is not None:
+            self._say_clamped(maker)
         if outcome != "waiting" and (outcome != "gathered" or metric.accumulate == "first"):
             self._answered[metric.name] = epoch, _hash(value) if outcome in ("made", "gathered") else None
         return outcome
@@ -105,17 +105,17 @@ class Recorder:
         """Whether a cross that has not ended is made of this metric."""
         return any(not is_expired(cross, epoch) for cross in self._registry.crosses.get(metric.name, ()))
 
-    def _without_a_desk(self, facts: Facts, new: _Waiting) -> Outcome | Literal["waiting"]:
+    def _before_anything_is_asked(self, facts: Facts, new: _Waiting) -> Outcome | Literal["waiting"]:
         new.metric.check(new.value)  # a wrong value is one, whatever becomes of it
         return self._wait(new) if _agreed(facts, self._registry) else "not_asked"
 
-    def _record(self, desk: Desk, new: _Waiting) -> Outcome | Literal["waiting"]:
-        encoded = desk.encode(new.metric, new.value)  # first: a wrong value is one, whether or not the epoch asks
+    def _record(self, maker: ReportMaker, new: _Waiting) -> Outcome | Literal["waiting"]:
+        encoded = maker.encode(new.metric, new.value)  # first: a wrong value is one, whether or not the epoch asks
         if new.metric.accumulate != "first":
             new.metric.check(new.value)
-        if desk.may_yet_open(new.metric, new.epoch):
+        if maker.may_yet_open(new.metric, new.epoch):
             return self._wait(new)
-        return desk.record(new.metric, new.value, encoded, new.epoch)
+        return maker.record(new.metric, new.value, encoded, new.epoch)
 
     def _wait(self, new: _Waiting) -> Outcome | Literal["waiting"]:
         earlier = self._waiting.get(new.metric.name)
@@ -131,19 +131,19 @@ class Recorder:
         return "waiting"
 
     @contextmanager
-    def looking(self) -> Iterator[Desk]:
+    def looking(self) -> Iterator[ReportMaker]:
         """One transaction of the timer's: budget and identity are up to date in it, and counts are saved with it.
         Raises `Withdrawn` where the person's yes does not hold."""
         with self._counting() as unsaved, self._state.transaction() as db:
-            desk = Desk.made_ready(db, self._registry, self._draws, self._random)
-            yield desk
-            add_counts(db, desk.counts + unsaved)
+            maker = ReportMaker.made_ready(db, self._registry, self._draws, self._random)
+            yield maker
+            add_counts(db, maker.counts + unsaved)
             unsaved.clear()
-        self._say_clamped(desk)
+        self._say_clamped(maker)
 
-    def _say_clamped(self, desk: Desk) -> None:
+    def _say_clamped(self, maker: ReportMaker) -> None:
         """Of sums, which nobody sees before: once for each metric, and never the number."""
-        for name in desk.clamped_sums:
+        for name in maker.clamped_sums:
             if name not in self._said_clamped:
                 self._said_clamped.add(name)
                 warn(
@@ -151,15 +151,15 @@ class Recorder:
                     "end; wider limits would hold it"
                 )
 
-    def answer_waiting(self, desk: Desk, now: float) -> None:
+    def answer_waiting(self, maker: ReportMaker, now: float) -> None:
         """The epochs of this moment are open: what waited for them is recorded, the rest is given up."""
         for waiting in self._waiting.values():
             metric, epoch = waiting.metric, waiting.epoch
-            if abs(now - waiting.since) > LONGEST_WAIT or desk.may_yet_open(metric, epoch):
-                desk.counts["not_asked"] += 1
+            if abs(now - waiting.since) > LONGEST_WAIT or maker.may_yet_open(metric, epoch):
+                maker.counts["not_asked"] += 1
             else:
-                encoded = desk.encode(metric, waiting.value)
-                desk.counts[desk.record(metric, waiting.value, encoded, epoch)] += 1
+                encoded = maker.encode(metric, waiting.value)
+                maker.counts[maker.record(metric, waiting.value, encoded, epoch)] += 1
 
     def forget_waiting(self) -> None:
         """What waits was answered, or is nobody's any more."""
@@ -186,7 +186,7 @@ class Recorder:
         self.unsaved.update(unsaved)
 
 
-class Desk:
+class ReportMaker:
     """One app's registry on one install, within one transaction: where a report is made."""
 
     def __init__(self, db: sqlite3.Connection, facts: Facts, registry: Registry, draws: Draws, who: Identity) -> None:
@@ -196,7 +196,7 @@ class Desk:
         self.clamped_sums: list[str] = []
 
     @classmethod
-    def if_ready(cls, db: sqlite3.Connection, facts: Facts, registry: Registry, draws: Draws) -> Desk | None:
+    def if_ready(cls, db: sqlite3.Connection, facts: Facts, registry: Registry, draws: Draws) -> ReportMaker | None:
         """None where nothing may be made: without a yes that holds, or before the first look has set the budget aside
         and drawn an identity."""
         who = known_identity(facts)
@@ -205,7 +205,7 @@ class Desk:
         return cls(db, facts, registry, draws, who)
 
     @classmethod
-    def made_ready(cls, db: sqlite3.Connection, registry: Registry, draws: Draws, random: Random) -> Desk:
+    def made_ready(cls, db: sqlite3.Connection, registry: Registry, draws: Draws, random: Random) -> ReportMaker:
         facts = read_facts(db)
         if not _agreed(facts, registry):
             raise Withdrawn

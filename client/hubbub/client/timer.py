@@ -117,13 +117,13 @@ class Timer:
         of those that are over."""
         with self.condition:
             now = self.clock()
-            with self.recorder.looking() as desk:
-                epochs.seal_past(desk, now, self._delay, self._chance)
-                epochs.open_current(desk, now, self._segment)
-                self.recorder.answer_waiting(desk, now)  # last: slots are taken in the order of epochs
-                outbox.prune(desk.db, now)
-                self._note_plans(outbox.next_due(desk.db), read_facts(desk.db).failures)
-                has_plain_log = read_facts(desk.db).plain_in_log
+            with self.recorder.looking() as maker:
+                epochs.seal_past(maker, now, self._delay, self._chance)
+                epochs.open_current(maker, now, self._segment)
+                self.recorder.answer_waiting(maker, now)  # last: slots are taken in the order of epochs
+                outbox.prune(maker.db, now)
+                self._note_plans(outbox.next_due(maker.db), read_facts(maker.db).failures)
+                has_plain_log = read_facts(maker.db).plain_in_log
             self.recorder.forget_waiting()
             if has_plain_log:
                 with suppress(Busy):  # somebody reads just now: the next look tries again

@@ -1,7 +1,7 @@
 """Parses the command line, calls one subcommand, turns mistakes into sentences.
 
 Exit status: 0 done; 1 done, and the answer is no (`hubbub diff` found that more is asked); 2 wrong use or bad input;
-3 an extra is not installed; 130 interrupted.
+3 an extra is not installed, or this system lacks a part of Python; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def _run(name: str, command: Subcommand, arguments: list[str]) -> int:
     except ModuleNotFoundError as error:
         if command.extra is None or (error.name or "").startswith("hubbub"):
             raise
-        _fail(name, f"needs {error.name}, which a bare install leaves out: pip install 'hubbub[{command.extra}]'")
+        from hubbub.protocol.missing import needed  # `hubbub --help` loads nothing of the protocol
+
+        _fail(name, needed(error, command.extra))
         return MISSING_EXTRA
 
 

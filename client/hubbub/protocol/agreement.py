@@ -46,11 +46,6 @@ def agreement(registry: Registry) -> Agreement:
     return {"same": same, "at_most": at_most}
 
 
-def still_agreed(old: Agreement, new: Agreement) -> bool:
-    """Whether a yes to the old facts is one to the new ones."""
-    return not any(beyond(old, new))
-
-
 def beyond(old: Agreement, new: Agreement) -> Iterator[str]:
     """The keys of the new facts that a yes to the old ones does not cover."""
     for key, fact in new["same"].items():

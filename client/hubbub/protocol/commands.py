@@ -13,10 +13,12 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any, TypeVar
 
+from hubbub.protocol.arguments import number, whole
 from hubbub.protocol.changes import changes
 from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.label import WIDTH, facts, in_fours, short, words
 from hubbub.protocol.lint import warnings
+from hubbub.protocol.missing import needed
 from hubbub.protocol.pair import PairTally
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.segments import in_words
@@ -57,11 +59,11 @@ def add_label(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--installs",
         metavar="N",
-        type=_whole,
+        type=whole,
         help="also say what someone learns who sees only published figures of so many installs",
     )
-    parser.add_argument("--weeks", type=int, help="with --installs: of how many weeks (default: 52)")
-    parser.add_argument("--delta", type=float, help="with --installs: but for this chance in all (default: 1e-9)")
+    parser.add_argument("--weeks", type=whole, help="with --installs: of how many weeks (default: 52)")
+    parser.add_argument("--delta", type=number, help="with --installs: but for this chance in all (default: 1e-9)")
     parser.add_argument(
         "--chart",
         metavar="FILE",
@@ -106,20 +108,11 @@ def _reader_label(registry: Registry, arguments: Namespace) -> Any:
     try:
         make = import_module("hubbub.analysis.publishing.reader_words").ReaderLabel
     except ImportError as error:
-        raise Invalid([f"--installs needs {error.name}: pip install 'hubbub[analysis]'"]) from None
+        raise Invalid([f"--installs {needed(error, 'analysis')}"]) from None
+    if arguments.installs < 1:
+        raise Invalid([f"--installs must be at least 1, got {arguments.installs}"])
     given = {name: getattr(arguments, name) for name in ("weeks", "delta") if getattr(arguments, name) is not None}
     return make(registry, arguments.installs, **given)
-
-
-def _whole(text: str) -> int:
-    """`100000` or `1e5`."""
-    number = float(text)
-    if not number.is_integer() or number < 1:
-        raise ValueError
-    return int(number)
-
-
-_whole.__name__ = "whole number"  # argparse says it where a text is none
 
 
 def add_check(parser: ArgumentParser) -> None:
@@ -329,9 +322,7 @@ def _in_store(data: str | None, address: str | None, wanted: Wanted) -> HandedOu
             export.from_database(address, wanted) if data is None else export.from_data(Path(data), wanted, time.time)
         )
     except ImportError as error:
-        raise Invalid(
-            [f"{flag} needs {error.name}: pip install 'hubbub[{extra}]'; or ask a running collector, --url"]
-        ) from None
+        raise Invalid([f"{flag} {needed(error, extra)}; or ask a running collector, --url"]) from None
     return found
 
 

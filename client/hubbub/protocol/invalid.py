@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class Invalid(ValueError):
-    """A value that breaks rules. `problems` holds one sentence for each."""
+    """A value that breaks rules."""
+
+    problems: tuple[str, ...]  # a sentence for each broken rule
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)

@@ -26,6 +26,7 @@ Reason = Literal[
     "too-many-ids",
     "store-unreachable",
 ]
+"""Why a batch is refused; docs/http.md says of each whether it may be accepted later."""
 
 PROBLEM_PREFIX = "urn:hubbub:problem:"
 PROBLEM_MEDIA_TYPE = "application/problem+json"
@@ -82,7 +83,10 @@ IN_WORDS: dict[Reason, str] = {
 
 
 class Refused(Exception):
-    """A batch that is not counted. `reason` is a key of STATUS, `detail` names the field, the rule and the value."""
+    """A batch that is not counted."""
+
+    reason: Reason  # which kind of refusal
+    detail: str  # the field, the rule and the value, in a sentence
 
     def __init__(self, reason: Reason, detail: str) -> None:
         assert reason in STATUS, reason
@@ -92,6 +96,7 @@ class Refused(Exception):
 
     @property
     def status(self) -> int:
+        """The HTTP status of its reason."""
         return STATUS[self.reason]
 
     def to_json(self) -> dict[str, object]:

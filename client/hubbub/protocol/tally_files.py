@@ -115,12 +115,6 @@ def _read(path: Path, from_data: Callable[[object], T], passed_over: str) -> lis
     return found
 
 
-def read_tally(path: Path) -> Tally:
-    """One file."""
-    with _named(path):
-        return Tally.from_data(_json(path.read_bytes()))
-
-
 def read_any_tally(path: Path) -> Tally | PairTally:
     """One file, of a metric or of a pair."""
     with _named(path):

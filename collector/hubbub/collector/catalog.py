@@ -165,7 +165,7 @@ def check_epoch(metric: Definition, epoch: int, now: float, sealed: Mapping[str,
         raise Refused(
             "epoch-closed",
             f"metric {metric.name}: epoch must be at most {_name(metric, last_epoch(metric))}, "
-            f"for it expired on {metric.expires}, got {_name(metric, epoch)}",
+            f"because it expired on {metric.expires}, got {_name(metric, epoch)}",
         )
 
 

@@ -18,6 +18,7 @@ from hubbub.collector.settings import DEFAULTS, HELP, METAVARS, Settings, read_s
 from hubbub.collector.stopped import doubts_about
 from hubbub.collector.tokens import ROLES
 from hubbub.protocol.invalid import Invalid, plural
+from hubbub.protocol.printed import text_table
 
 
 def add_collect(parser: ArgumentParser) -> None:
@@ -219,9 +220,7 @@ def run_stop(arguments: Namespace) -> int:
 
 def _list_tokens(place: Place) -> None:
     tokens, bad_lines = place.tokens()
-    width = max([4, *(len(token.name) for token in tokens)])
-    print(f"{'name':{width}}  role   SHA-256 begins with")
-    for token in tokens:
-        print(f"{token.name:{width}}  {token.role:5}  {token.digest.hex()[:8]}")
+    rows = [(token.name, token.role, token.digest.hex()[:8]) for token in tokens]
+    print("\n".join(text_table(("name", "role", "SHA-256 begins with"), rows, left=(0, 1, 2), longest=None)))
     for number in bad_lines:
         print(f"line {number} of {Path(place.name) / 'tokens'} is not a token and lets nobody in")

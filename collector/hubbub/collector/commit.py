@@ -24,7 +24,7 @@ from hubbub.collector.catalog import Catalog
 from hubbub.collector.intake import Arrival
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.settings import Settings
-from hubbub.collector.storage.handing_out import Condition, Lent
+from hubbub.collector.storage.handing_out import Condition, ReadableCounts
 from hubbub.collector.storage.store import Notice, Store, Verdict
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.refusal import Refused
@@ -55,7 +55,7 @@ class Committing(Protocol):
     """What whoever answers asks for: of one store's `Committer`, or of those of several."""
 
     def submit(self, arrival: Arrival) -> asyncio.Future[Verdict]: ...
-    def select(self, wanted: Condition) -> asyncio.Future[Lent]: ...
+    def select(self, wanted: Condition) -> asyncio.Future[ReadableCounts]: ...
     async def adopt(self, catalog: Catalog) -> None: ...
     def refusal(self) -> Refused | None: ...
     def gauges(self) -> dict[str, float]: ...
@@ -126,15 +126,15 @@ class Committer:
         self._queue.put(lambda: self._answer(function, future))
         return future
 
-    def select(self, wanted: Condition) -> asyncio.Future[Lent]:
+    def select(self, wanted: Condition) -> asyncio.Future[ReadableCounts]:
         """The counters that may be seen; everything acknowledged is in them."""
         if self._failure is not None:
             raise _store_failed()
-        future: asyncio.Future[Lent] = self._loop.create_future()
+        future: asyncio.Future[ReadableCounts] = self._loop.create_future()
         self._open_calls.add(future)
         future.add_done_callback(self._open_calls.discard)
 
-        def tell(answer: Lent | Refused) -> None:
+        def tell(answer: ReadableCounts | Refused) -> None:
             if future.done():
                 return
             if isinstance(answer, Refused):
@@ -142,7 +142,7 @@ class Committer:
             else:
                 future.set_result(answer)
 
-        self._queue.put(lambda: self._store.select(wanted, lambda lent: self._on_loop(tell, lent)))
+        self._queue.put(lambda: self._store.select(wanted, lambda readable: self._on_loop(tell, readable)))
         return future
 
     async def adopt(self, catalog: Catalog) -> None:

@@ -6,6 +6,7 @@ from importlib import import_module
 from types import ModuleType
 
 from hubbub.protocol.invalid import Invalid
+from hubbub.protocol.missing import needed
 
 
 def administration() -> ModuleType:
@@ -22,4 +23,4 @@ def _module(name: str) -> ModuleType:
     try:
         return import_module(f"hubbub.collector.postgres.{name}")
     except ModuleNotFoundError as error:
-        raise Invalid([f"a store in PostgreSQL needs {error.name}: pip install 'hubbub[postgres]'"]) from None
+        raise Invalid([f"a store in PostgreSQL {needed(error, 'postgres')}"]) from None

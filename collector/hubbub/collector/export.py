@@ -8,7 +8,7 @@ from pathlib import Path
 from hubbub.collector.database import administration
 from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.collector.storage.data_dir import DataDir
-from hubbub.collector.storage.handing_out import Condition, Lent
+from hubbub.collector.storage.handing_out import Condition, ReadableCounts
 from hubbub.collector.storage.log import Damaged
 from hubbub.collector.storage.logged_counts import LoggedCounts
 from hubbub.collector.storage.pair_counting import counts_of
@@ -20,9 +20,9 @@ from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import HandedOut, Wanted, Withheld
 
 
-def select(store: LoggedCounts, wanted: Wanted) -> Lent:
+def select(store: LoggedCounts, wanted: Wanted) -> ReadableCounts:
     """The counters wanted, as far as they may be seen."""
-    return store.lend(wanted.has)
+    return store.readable(wanted.has)
 
 
 def of_metrics(wanted: Wanted) -> Condition:
@@ -35,11 +35,11 @@ def of_pairs(wanted: Wanted) -> Condition:
     return lambda counted, epoch: isinstance(counted, Pair) and wanted.has(counted, epoch)
 
 
-def withheld(lent: Lent) -> list[Withheld]:
+def withheld(readable: ReadableCounts) -> list[Withheld]:
     """Of how many reports nothing is shown yet, by metric and epoch."""
     return [
-        Withheld(lent.definitions[metric_hash].name, metric_hash, epoch, number, lent.min_reports)
-        for (metric_hash, epoch), number in sorted(lent.withheld.items())
+        Withheld(readable.definitions[metric_hash].name, metric_hash, epoch, number, readable.min_reports)
+        for (metric_hash, epoch), number in sorted(readable.withheld.items())
     ]
 
 
@@ -90,5 +90,5 @@ def from_database(store: str, wanted: Wanted) -> HandedOut:
     return _answer(Sums().of(administration().select_from(store, wanted.has)))
 
 
-def _answer(lent: Lent) -> HandedOut:
-    return HandedOut(tallies(lent.cells), withheld(lent), pair_tallies(lent.cells))
+def _answer(readable: ReadableCounts) -> HandedOut:
+    return HandedOut(tallies(readable.cells), withheld(readable), pair_tallies(readable.cells))

@@ -103,7 +103,7 @@ class CollectorMetrics:
         yield from _head("hubbub_rejects_total", "counter", "requests refused, by reason")
         for reason in sorted(_REASONS):
             yield f'hubbub_rejects_total{{reason="{reason}"}} {self.refused[reason]}'
-        yield from _head("hubbub_unread_cut_offs_total", "counter", "senders cut off, for they did not read answers")
+        yield from _head("hubbub_unread_cut_offs_total", "counter", "senders cut off because they did not read answers")
         yield f"hubbub_unread_cut_offs_total {self.unread_cut_offs}"
         yield from _head("hubbub_checkpoints_total", "counter", "checkpoints, by result")
         for result in get_args(CheckpointResult):

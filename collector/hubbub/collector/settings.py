@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from hubbub.protocol import arguments
 from hubbub.protocol.invalid import Invalid, require
 
 PREFIX = "HUBBUB_"
@@ -207,21 +208,19 @@ def _read_config(path: Path | None) -> dict[str, object]:
 
 
 def _whole(raw: object) -> int:
-    if isinstance(raw, bool) or not isinstance(raw, int | str):
+    if isinstance(raw, str):
+        return arguments.whole(raw)
+    if type(raw) is not int:
         raise ValueError(f"must be a whole number, got {raw!r}")
-    try:
-        return int(raw)
-    except ValueError:
-        raise ValueError(f"must be a whole number, got {raw!r}") from None
+    return raw
 
 
 def _number(raw: object) -> float:
-    try:
-        if not isinstance(raw, int | float | str):
-            raise ValueError
-        return float(raw)
-    except ValueError:
-        raise ValueError(f"must be a number, got {raw!r}") from None
+    if isinstance(raw, str):
+        return arguments.number(raw)
+    if type(raw) not in (int, float):
+        raise ValueError(f"must be a number, got {raw!r}")
+    return arguments.number(str(raw))
 
 
 def _yes_or_no(raw: object) -> bool:

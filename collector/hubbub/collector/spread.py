@@ -20,7 +20,7 @@ from hubbub.collector.intake import Arrival
 from hubbub.collector.message_layout import ID_BYTES
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.settings import Settings
-from hubbub.collector.storage.handing_out import Condition, Lent
+from hubbub.collector.storage.handing_out import Condition, ReadableCounts
 from hubbub.collector.storage.store import Notice, Store, Verdict
 from hubbub.collector.storage.sums import Sums
 from hubbub.protocol.refusal import Refused
@@ -95,11 +95,11 @@ class SpreadCommitter:
         finally:
             del self._opening[lot]
 
-    def select(self, wanted: Condition) -> asyncio.Future[Lent]:
+    def select(self, wanted: Condition) -> asyncio.Future[ReadableCounts]:
         """The counters that may be seen, of all databases together; everything acknowledged is in them."""
         return asyncio.ensure_future(self._select(wanted))
 
-    async def _select(self, wanted: Condition) -> Lent:
+    async def _select(self, wanted: Condition) -> ReadableCounts:
         return self._sums.of(await asyncio.gather(*(committer.select(wanted) for committer in self._committers)))
 
     async def adopt(self, catalog: Catalog) -> None:

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from hubbub.analysis.optional import need
 
-Markup = Callable[[str], str]
+ToHtml = Callable[[str], str]
 """Turns plain text into HTML that is safe to show."""
 
 
@@ -25,7 +25,7 @@ def picture_style() -> str:
     return files("hubbub.simulations").joinpath("static", "plots.css").read_text(encoding="utf-8")
 
 
-def html_page(package: str, name: str, values: Mapping[str, object], **filters: Markup) -> str:
+def html_page(package: str, name: str, values: Mapping[str, object], **filters: ToHtml) -> str:
     """The page `name` of a package, `style` being its style sheet. `filters` turn text into HTML, and escape it."""
     jinja2 = need("jinja2", "'hubbub[dashboard]'")
     safe = need("markupsafe", "'hubbub[dashboard]'").Markup

@@ -101,7 +101,7 @@ def test_what_makes_no_sense_is_refused(registry: str, options: list[str], messa
 def test_half_an_install_is_refused(registry: str, capsys) -> None:
     with pytest.raises(SystemExit):
         main(["label", registry, "--installs", "0.5"])
-    assert "invalid whole number value: '0.5'" in capsys.readouterr().err
+    assert "--installs: must be a whole number such as 100000, 100,000 or 1e5, got '0.5'" in capsys.readouterr().err
 
 
 def test_a_bare_install_says_what_is_missing(registry: str, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

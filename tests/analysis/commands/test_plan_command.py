@@ -113,7 +113,7 @@ def test_the_command_plans_a_registry(capsys) -> None:
     [
         (("--epsilon", "2"), "leave out exactly one"),
         (("--installs", "9", "--share", "0.1", "--epsilon", "1", "--power", "0.5"), "none is left out"),
-        (("--installs", "0.5", "--epsilon", "1"), r"installs must be in \[1, 1e\+12\], got 0.5"),
+        (("--installs", "0", "--epsilon", "1"), r"installs must be in \[1, 1e\+12\], got 0"),
         (("--installs", "9", "--epsilon", "99"), r"epsilon_one_report must be in \[0.01, 16\], got 99"),
         (("--installs", "9", "--epsilon", "1", "--share", "2"), "share must be above 0 and below 1, got 2"),
         (("--installs", "9", "--epsilon", "3", "--permanent", "2"), "at most epsilon_permanent=2, got 3"),
@@ -162,7 +162,10 @@ def test_installs_may_be_grouped(installs: str, capsys) -> None:
 def test_installs_that_are_no_number_are_refused_in_words(installs: str, capsys) -> None:
     with pytest.raises(SystemExit):
         run("--kind", "flag", "--installs", installs, "--epsilon", "1")
-    assert f"--installs: must be a number such as 100000, 100,000 or 1e5, got {installs!r}" in capsys.readouterr().err
+    assert (
+        f"--installs: must be a whole number such as 100000, 100,000 or 1e5, got {installs!r}"
+        in capsys.readouterr().err
+    )
 
 
 TOO_MANY = ("--kind", "string", "--strings", "20", "--values", "50000")

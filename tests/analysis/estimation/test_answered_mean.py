@@ -98,7 +98,7 @@ def test_the_variance_at_a_ratio_is_that_of_an_enumeration(epsilon: str, points:
 
 
 def test_the_estimate_is_the_ratio_of_what_arrived() -> None:
-    """Without noise to speak of, of 3,000 installs 1,000 say 0.25 and 1,000 say 0.75 of a range from -10 to 30."""
+    """With hardly any noise, of 3,000 installs 1,000 say 0.25 and 1,000 say 0.75 of a range from -10 to 30."""
     shape = Mean(low=Fraction(-10), high=Fraction(30), absent="apart", points=5)
     tally = sample_tally(define(shape, "16", "16"), [3_000], [[0, 1_000, 0, 1_000, 0, 1_000]], np.random.default_rng(2))
     found = decode(tally)

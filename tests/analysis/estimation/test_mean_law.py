@@ -197,7 +197,7 @@ def test_intervals_of_a_few_installs_hold_what_they_all_are(epsilon: str, points
 
 
 def test_of_two_points_the_interval_is_that_of_clopper_and_pearson() -> None:
-    """Without noise to speak of, of 20 installs, at both ends of their interval: tails of one in forty."""
+    """With hardly any noise, of 20 installs, at both ends of their interval: tails of one in forty."""
     law = law_of(metric_of("24", 2, apart=True), 20, "population")
     ones = np.arange(21)
     low, high = law.interval(shares_of(law, np.column_stack([20 - ones, ones, 0 * ones])), 0.95)

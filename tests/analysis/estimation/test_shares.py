@@ -184,7 +184,7 @@ def kary_cohort(memo: float, report: float, epochs: int = 1) -> Cohort:
 @pytest.mark.parametrize(("memo", "report", "epochs"), [(0.6, 1.0, 1), (1.0, 0.6, 1), (0.6, 0.8, 1), (0.6, 0.8, 5)])
 def test_what_always_adds_up_to_one_covaries_with_nothing(memo, report, epochs, finite):
     """A report names one category, so the estimates of all of them add up to exactly one: no answer can covary with
-    that sum, whatever the noise of either stage, and whoever the numbers speak of."""
+    that sum, whatever the noise of either stage, and whichever installs the numbers describe."""
     cohort = kary_cohort(memo, report, epochs)
     found = shares([cohort], [[0, 1, 2, 3]], 4, finite)
     assert found.estimate.sum() == pytest.approx(1)

@@ -1,4 +1,4 @@
-"""Strings: the standard errors of their rows are those of samples, whoever the numbers speak of."""
+"""Strings: the standard errors of their rows are those of samples, whichever installs the numbers describe."""
 
 from __future__ import annotations
 

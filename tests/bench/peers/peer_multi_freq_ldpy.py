@@ -98,13 +98,13 @@ def check_estimator(d, epsilon, count):
 
 
 def averaging(d, eps_perm, eps_1, reports, users):
-    """Of so many users whose "longitudinal" client reports one value again and again, how many the sum betrays."""
-    betrayed = 0
+    """Of how many users the sum reveals the value, when their "longitudinal" client reports one again and again."""
+    revealed = 0
     for user in range(users):
         value = user % d
         total = sum(L_OSUE_Client(value, d, eps_perm, eps_1) for _ in range(reports))
-        betrayed += int(np.argmax(total)) == value
-    return betrayed / users
+        revealed += int(np.argmax(total)) == value
+    return revealed / users
 
 
 def repeats_with_seed():

@@ -30,7 +30,7 @@ class Held:
     """The committer of a store of made-up counts: gives them at once."""
 
     async def select(self, wanted):
-        return HandingOut(0, {}, YEAR).lend(YEAR, wanted)
+        return HandingOut(0, {}, YEAR).readable(YEAR, wanted)
 
 
 @contextlib.asynccontextmanager

@@ -13,7 +13,7 @@ from hubbub.collector.intake import Intake
 from hubbub.collector.metrics import CollectorMetrics
 from hubbub.collector.postgres.store import PostgresStore
 from hubbub.collector.settings import Settings
-from hubbub.collector.storage.handing_out import Lent
+from hubbub.collector.storage.handing_out import ReadableCounts
 from hubbub.collector.storage.store import Verdict
 from hubbub.protocol.refusal import Refused
 from hubbub.protocol.registry import Registry
@@ -101,13 +101,13 @@ class Counter:
         self.store._keep()
         return [notice.words for notice in self.store.tick()]
 
-    def lent(self, wanted=lambda metric, epoch: True) -> Lent:
-        answers: list[Lent | Refused] = []
+    def readable(self, wanted=lambda metric, epoch: True) -> ReadableCounts:
+        answers: list[ReadableCounts | Refused] = []
         done = threading.Event()
         self.store.select(wanted, lambda answer: (answers.append(answer), done.set()))
         assert done.wait(60)
-        assert isinstance(answers[0], Lent), answers
+        assert isinstance(answers[0], ReadableCounts), answers
         return answers[0]
 
     def reports(self) -> int:
-        return sum(cells.total for cells in self.lent().cells.values())
+        return sum(cells.total for cells in self.readable().cells.values())

@@ -38,7 +38,7 @@ def in_database(store):
 
 
 def seen(counter):
-    return by_name(pair_tallies(counter.lent(of_pairs(Wanted())).cells))
+    return by_name(pair_tallies(counter.readable(of_pairs(Wanted())).cells))
 
 
 def test_pairs_are_all_there_whichever_collector_took_and_folded_them(shop):

@@ -38,10 +38,10 @@ def test_readers_of_every_collector_see_all_that_was_acknowledged_folded_or_not(
         here.send(*map(pack, batches[:10]))
         here.store._fold()
         there.send(*map(pack, batches[10:]))
-        lent = here.lent()
+        readable = here.readable()
         for metric in METRICS:
             expected = count(metric, [r for batch in batches for r in batch.reports if r.metric is metric])
-            got = {epoch: cells.counts() for (key, epoch), cells in lent.cells.items() if key == metric.metric_hash}
+            got = {epoch: cells.counts() for (key, epoch), cells in readable.cells.items() if key == metric.metric_hash}
             assert got == dict(expected.epochs)
         assert there.reports() == here.reports() == len(batches) * len(METRICS)
 
@@ -49,27 +49,27 @@ def test_readers_of_every_collector_see_all_that_was_acknowledged_folded_or_not(
 def test_counts_that_have_not_changed_are_the_very_object_they_were(shop):
     with shop.collector() as here:
         here.send(make(1))
-        first = here.lent().cells
+        first = here.readable().cells
         here.send(make(2, [HOMEPAGE]))
-        second = here.lent().cells
+        second = here.readable().cells
         changed = {key for key in first if first[key] is not second[key]}
         assert {metric_hash for metric_hash, _ in changed} == {HOMEPAGE.metric_hash}
 
 
 def test_what_is_handed_out_grows_in_steps_for_all_collectors_alike(shop):
     def shown(counter):
-        return {cells.total for cells in counter.lent().cells.values()}
+        return {cells.total for cells in counter.readable().cells.values()}
 
     with shop.collector(min_reports=3) as here, shop.collector(min_reports=3) as there:
         here.send(make(1, [HOMEPAGE]), make(2, [HOMEPAGE]))
         assert shown(here) == set()
-        assert list(here.lent().withheld.values()) == [2]
+        assert list(here.readable().withheld.values()) == [2]
         there.send(make(3, [HOMEPAGE]))
         assert shown(here) == {3}
         there.send(make(4, [HOMEPAGE]))
         assert shown(there) == shown(here) == {3}
-        (lent,) = select_from(shop.address, lambda metric, epoch: True)
-        assert ({cells.total for cells in lent.cells.values()}, lent.min_reports) == ({3}, 3)
+        (readable,) = select_from(shop.address, lambda metric, epoch: True)
+        assert ({cells.total for cells in readable.cells.values()}, readable.min_reports) == ({3}, 3)
 
 
 def test_a_fold_that_dies_leaves_journal_and_counts_as_they_were(shop, monkeypatch):
@@ -100,7 +100,7 @@ def test_one_collector_folds_at_a_time(shop):
 def test_a_collector_folds_batches_of_metrics_that_only_another_one_knows(shop):
     newer = REGISTRY_TOML.replace('choices = ["python", "rust", "other"]', 'choices = ["python", "rust", "zig"]')
     with shop.collector() as old:
-        old.lent()
+        old.readable()
         with shop.collector(newer) as new:
             new.send(pack(random_batch(Random(1), [new.registry["language"]], time.time())))
             assert old.reports() == 1

@@ -57,7 +57,7 @@ def test_a_group_in_part_known_stores_only_what_is_new_in_any_order(shop):
 
 
 def test_groups_are_asked_about_one_by_one_only_after_one_that_was_not_all_new(shop):
-    """One in vain costs more, and leaves rows to be cleared away: whoever sends all twice shall cost as much once."""
+    """One in vain costs more, and leaves rows to be cleared away: whoever sends all twice is to cost as much once."""
     first, second, third = make(1), make(2), make(3)
     with shop.collector() as here:
         here.send(first)

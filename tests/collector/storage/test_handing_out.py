@@ -24,7 +24,7 @@ def read(store, seen):
     """What a reader sees, as the committer lets it; each new sight of a metric and epoch is noted."""
     if store.has_more_to_show():
         Place.save(store, for_readers=True)
-    note({key: cells.counts() for key, cells in store.lend(everything).cells.items()}, seen)
+    note({key: cells.counts() for key, cells in store.readable(everything).cells.items()}, seen)
 
 
 def note(shown, seen):
@@ -71,10 +71,10 @@ def test_no_two_reads_differ_by_fewer_installs_whatever_happens_in_between(tmp_p
     assert all(sum(history[0].num_reports) >= STEP for history in seen.values())
     with place.open() as (store, _, _):
         read(store, seen)
-        lent = store.lend(everything)
-        for key, cells in lent.cells.items():
-            assert cells.total + lent.withheld.get(key, 0) == store.cells[key].total == sent
-            assert lent.withheld.get(key, 0) < STEP
+        readable = store.readable(everything)
+        for key, cells in readable.cells.items():
+            assert cells.total + readable.withheld.get(key, 0) == store.cells[key].total == sent
+            assert readable.withheld.get(key, 0) < STEP
 
 
 def test_what_is_withheld_is_told_and_backup_sees_everything(tmp_path):
@@ -83,8 +83,8 @@ def test_what_is_withheld_is_told_and_backup_sees_everything(tmp_path):
         for seed in range(3):
             take(daily(registry, place.now, seed))
         read(store, {})
-        lent = store.lend(everything)
-        assert (lent.cells, [*lent.withheld.values()], lent.min_reports) == ({}, [3], STEP)
+        readable = store.readable(everything)
+        assert (readable.cells, [*readable.withheld.values()], readable.min_reports) == ({}, [3], STEP)
     answer = from_data(place.path, Wanted(), lambda: place.now)
     assert answer.tallies == []
     assert [(item.metric, item.num_reports, item.min_reports) for item in answer.withheld] == [("dark_theme", 3, STEP)]
@@ -95,11 +95,11 @@ def test_with_0_everything_is_seen_at_once_and_from_then_on_the_rule_can_begin(t
     place = Place(tmp_path / "data")
     with place.open() as (store, take, registry):
         take(daily(registry, place.now))
-        assert [cells.total for cells in store.lend(everything).cells.values()] == [1]
-        assert store.lend(everything).withheld == {}
+        assert [cells.total for cells in store.readable(everything).cells.values()] == [1]
+        assert store.readable(everything).withheld == {}
     place.min_reports = STEP
     with place.open() as (store, _, _):
-        assert store.lend(everything).cells == {}
+        assert store.readable(everything).cells == {}
 
 
 def test_a_step_that_could_not_be_saved_is_not_shown_and_is_tried_again(tmp_path):
@@ -109,7 +109,7 @@ def test_a_step_that_could_not_be_saved_is_not_shown_and_is_tried_again(tmp_path
             take(daily(registry, place.now, seed))
         snapshot = store.snapshot(for_readers=True)
         store.not_saved(snapshot)
-        assert store.lend(everything).cells == {}
+        assert store.readable(everything).cells == {}
         assert store.has_more_to_show()
         seen = {}
         read(store, seen)
@@ -133,7 +133,7 @@ def test_counts_that_were_purged_and_restored_are_shown_as_they_were(tmp_path):
     restore_purged(place.path, None)
     with place.open() as (store, _, _):
         read(store, seen)
-        assert [*store.lend(everything).withheld.values()] == [1]
+        assert [*store.readable(everything).withheld.values()] == [1]
     assert steps(seen) == []
 
 
@@ -141,6 +141,6 @@ def test_without_steps_everything_is_shown_at_once(tmp_path):
     place = Place(tmp_path / "data")
     with place.open() as (store, take, registry):
         take(pack(random_batch(Random(1), [registry["dark_theme"]], place.now)))
-        lent = store.lend(everything)
-    assert [cells.total for cells in lent.cells.values()] == [1]
-    assert (lent.withheld, lent.min_reports) == ({}, 0)
+        readable = store.readable(everything)
+    assert [cells.total for cells in readable.cells.values()] == [1]
+    assert (readable.withheld, readable.min_reports) == ({}, 0)

@@ -91,7 +91,7 @@ def test_damage_in_an_earlier_segment_is_an_error(tmp_path):
 
 @pytest.mark.parametrize("salt", [None, bytes(8)], ids=["no salt", "a salt of zeros"])
 def test_a_message_cannot_pretend_to_be_a_group(tmp_path, salt):
-    """Group headers in a sender's bytes do not have the segment's salt: a torn tail is still a torn tail."""
+    """Group headers in a sender's bytes do not have the segment's salt: an incomplete last record is still one."""
     (good,) = messages(1)
     start = b"HUBG" + (100).to_bytes(4, "little")
     crc = zlib.crc32(start) if salt is None else zlib.crc32(start, zlib.crc32(salt))

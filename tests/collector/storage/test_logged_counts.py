@@ -238,12 +238,12 @@ def test_what_is_lent_to_a_reader_never_changes_and_is_not_copied_before_it_must
     place = Place(tmp_path / "data")
     with place.open() as (store, take, registry):
         take(daily(registry, place.now, 1))
-        (lent,) = store.lend(lambda metric, epoch: True).cells.values()
-        (again,) = store.lend(lambda metric, epoch: True).cells.values()
-        assert again is lent
-        before, revision = lent.counts(), lent.revision
+        (readable,) = store.readable(lambda metric, epoch: True).cells.values()
+        (again,) = store.readable(lambda metric, epoch: True).cells.values()
+        assert again is readable
+        before, revision = readable.counts(), readable.revision
         take(daily(registry, place.now, 2))
-        (newer,) = store.lend(lambda metric, epoch: True).cells.values()
-        assert (lent.counts(), int(newer.num_reports.sum())) == (before, 2)
+        (newer,) = store.readable(lambda metric, epoch: True).cells.values()
+        assert (readable.counts(), int(newer.num_reports.sum())) == (before, 2)
         assert newer.revision != revision
-        assert store.lend(lambda metric, epoch: False).cells == {}
+        assert store.readable(lambda metric, epoch: False).cells == {}

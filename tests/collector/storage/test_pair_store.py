@@ -1,4 +1,4 @@
-"""Counts of pairs are kept as those of metrics: saved, replayed, purged and had back, copied, repaired, moved, lent."""
+"""Counts of pairs are kept as those of metrics: saved, replayed, purged and had back, copied, repaired, moved, read."""
 
 import sqlite3
 from contextlib import closing
@@ -135,11 +135,11 @@ def test_what_is_lent_does_not_change_while_counting_goes_on(tmp_path):
     with place.open() as (store, take, _):
         for batch in batches[:10]:
             take(pack(batch))
-        lent = store.lend(of_pairs(Wanted()))
+        readable = store.readable(of_pairs(Wanted()))
         for batch in batches[10:]:
             take(pack(batch))
-        after = store.lend(of_pairs(Wanted()))
-        assert {t.pair.name: t for t in pair_tallies(lent.cells)} == expected(batches[:10])
+        after = store.readable(of_pairs(Wanted()))
+        assert {t.pair.name: t for t in pair_tallies(readable.cells)} == expected(batches[:10])
         assert {t.pair.name: t for t in pair_tallies(after.cells)} == expected(batches)
 
 

@@ -81,5 +81,5 @@ def clients_report_only_what_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         epochs,
         "_metrics_asked",
-        lambda desk, every, epoch: (m for m in asked(desk, every, epoch) if desk.has_report(m, epoch)),
+        lambda maker, every, epoch: (m for m in asked(maker, every, epoch) if maker.has_report(m, epoch)),
     )

@@ -113,7 +113,7 @@ def test_an_app_is_run_once_in_each_of_seven_epochs_of_every_cadence() -> None:
 
 
 def test_the_real_respond_is_what_is_audited_unless_told_otherwise() -> None:
-    """A stand-in that only counts its calls sees all of them, and passes, for it is the real one within."""
+    """A stand-in that only counts its calls sees all of them, and passes, because it is the real one within."""
     calls = 0
 
     def counting(*arguments):

@@ -10,7 +10,7 @@ import pytest
 from hubbub.analysis import by_segment, decode, undivided
 from hubbub.command.main import main
 from hubbub.protocol.registry import Registry
-from hubbub.protocol.tally_files import read_tallies, read_tally
+from hubbub.protocol.tally_files import read_tallies
 from hubbub.simulations import Setting, default_population, simulate_metric
 from hubbub.simulations.people.behaviour import Behaviour
 from tests.client.registries import metric, source
@@ -34,7 +34,7 @@ def test_each_segment_has_its_installs_and_its_people(registry, tmp_path, capsys
     assert [row["metric"] for row in told["metrics"]] == [
         f"dark_theme, platform {value}" for value in ("linux", "win/dows", "other")
     ]
-    tallies = [read_tally(path) for path in out.glob("*[a-z].json") if "truth" not in path.name]
+    tallies = read_tallies(*(path for path in out.glob("*[a-z].json") if "truth" not in path.name))
     apart = by_segment(tallies, "platform")
     assert {value: sum(t.num_reports for t in some) for value, some in apart.items()} == {
         "linux": 60_000,

@@ -239,6 +239,7 @@ def test_the_tally_is_whole():
         (["--change", "2"], "change must be in [0, 1], got 2"),
         (["--season", "7"], "--season '7': must be PERIOD,SHARE, such as 7,20%, got '7'"),
         (["--report", "seen.pdf"], "--report must end in .html, got 'seen.pdf'"),
+        (["--candidates", "homepage=/dev/null"], "/dev/null: at least one candidate is needed, got none"),
         (["--metric", "page"], "--metric must be one of dark_theme, language, homepage"),
         (["--way", "clients"], "--installs must be at most 20,000 for --way clients, got 1,000,000"),
         (["--way", "clients", "--installs", "100"], "real clients are run for metrics of one cadence, got several"),

@@ -100,7 +100,7 @@ def test_strings_vary_in_bits_cohorts_and_hashes():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--epsilon", "1,x"], "--epsilon must be numbers separated by commas, got '1,x'"),
+        (["--epsilon", "1,x"], "--epsilon '1,x': each must be a number or percentage such as 0.02 or 2%, got 'x'"),
         (["--installs", "0"], "--installs must be whole numbers of at least 1, got '0'"),
         (["--kind", "flag", "--bits", "8"], "--bits is for strings, a flag has none"),
         (["--change", "10%"], "--change shows over several --epochs, got --epochs 1"),

@@ -29,6 +29,7 @@ from hubbub.analysis.render.terminal import PLAIN, Style, style_for
 from hubbub.analysis.render.text import comparison_table, table
 from hubbub.analysis.result import Decoding
 from hubbub.analysis.trends import Annotation, read_annotations, releases, trend
+from hubbub.protocol.arguments import number, whole
 from hubbub.protocol.invalid import Invalid, require
 from hubbub.protocol.tally import Tally, by_segment, undivided, within
 from hubbub.protocol.tally_files import Wanted, read_tallies
@@ -84,7 +85,7 @@ def add_decode(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--privacy-chart", metavar="FILE", help="draw what a growing number of reports of one value reveals at most"
     )
-    parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    parser.add_argument("--confidence", type=number, default=0.95, help="of the intervals (default: 0.95)")
     parser.add_argument(
         "--estimand",
         choices=ESTIMANDS,
@@ -92,7 +93,7 @@ def add_decode(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--correction", choices=CORRECTIONS, default="bonferroni", help="for many values at once")
     parser.add_argument("--exclude-absent", action="store_true", help="shares among those who answered")
-    parser.add_argument("--fake-share", type=float, default=0.01, help="assumed share of fake reports (default: 0.01)")
+    parser.add_argument("--fake-share", type=number, default=0.01, help="assumed share of fake reports (default: 0.01)")
 
 
 def _add_trend(parser: ArgumentParser) -> None:
@@ -135,7 +136,7 @@ def _add_numbers(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--between",
         metavar=("LOW", "HIGH"),
-        type=float,
+        type=number,
         nargs=2,
         action="append",
         help="range metrics: the share of numbers in [LOW, HIGH), in place of evenly wide cells; may be repeated",
@@ -143,7 +144,7 @@ def _add_numbers(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--quantile",
         metavar="Q",
-        type=float,
+        type=number,
         action="append",
         help="range metrics: the number below which the share Q of answers lies; may be repeated",
     )
@@ -162,7 +163,7 @@ def _add_comparison(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--looks",
         metavar="N",
-        type=int,
+        type=whole,
         help="with --fail-on-change: how many such comparisons are made in a year (default: one for each day, week or "
         "month that the metric is collected in)",
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf
-from re import fullmatch
 from typing import Any
 
 from hubbub.analysis.kinds import KINDS, kind_of
@@ -16,6 +15,7 @@ from hubbub.analysis.planning.advice import Slots, slots_for, split_budget, what
 from hubbub.analysis.planning.history_plans import best_history_plan, sights_to_json
 from hubbub.analysis.planning.plan import Plan, epsilon_for, installs_for, power_of, share_for
 from hubbub.analysis.planning.words import answer_words, table_words, toml_of, warnings_of
+from hubbub.protocol.arguments import exact, share, whole
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.lint import few_points, slots_of_silence
@@ -52,23 +52,23 @@ def add_plan(parser: ArgumentParser) -> None:
         help="of the metric (default: string); discovery is a string with discover = true, mean_apart a mean "
         'with absent = "apart"',
     )
-    parser.add_argument("--installs", type=_count, help="that run the app")
-    parser.add_argument("--share", type=_share, help="of installs that hold the answer to be seen: 0.01 or 1%%")
-    parser.add_argument("--epsilon", type=Fraction, help="epsilon_one_report")
-    parser.add_argument("--power", type=_share, help="probability of detection (default: 0.8)")
-    parser.add_argument("--permanent", type=Fraction, help="epsilon_permanent (default: twice epsilon, at least 2)")
-    parser.add_argument("--consent", type=_share, default=1.0, help="share of installs that agree (default: 1)")
-    parser.add_argument("--alpha", type=_share, default=0.05, help="chance that any detection is false (default: 0.05)")
-    parser.add_argument("--values", type=int, help="string: candidates listed, all tested (default: --strings)")
-    parser.add_argument("--strings", type=int, default=0, help="different strings expected")
+    parser.add_argument("--installs", type=whole, help="that run the app")
+    parser.add_argument("--share", type=share, help="of installs that hold the answer to be seen: 0.01 or 1%%")
+    parser.add_argument("--epsilon", type=exact, help="epsilon_one_report")
+    parser.add_argument("--power", type=share, help="probability of detection (default: 0.8)")
+    parser.add_argument("--permanent", type=exact, help="epsilon_permanent (default: twice epsilon, at least 2)")
+    parser.add_argument("--consent", type=share, default=1.0, help="share of installs that agree (default: 1)")
+    parser.add_argument("--alpha", type=share, default=0.05, help="chance that any detection is false (default: 0.05)")
+    parser.add_argument("--values", type=whole, help="string: candidates listed, all tested (default: --strings)")
+    parser.add_argument("--strings", type=whole, default=0, help="different strings expected")
     for option in (option for name in KINDS for option in kind_of(name).plan_options):
-        parser.add_argument(f"--{option.name.replace('_', '-')}", type=int, default=option.default, help=option.help)
+        parser.add_argument(f"--{option.name.replace('_', '-')}", type=whole, default=option.default, help=option.help)
     parser.add_argument("--once", action="store_true", help="asked once in the life of an install, not in every epoch")
-    parser.add_argument("--history", type=Fraction, metavar="EPSILON", help="epsilon_history: of all answers in a life")
-    parser.add_argument("--hold", type=int, help="with --history: ask in one of so many epochs (default: the best)")
-    parser.add_argument("--change-rate", type=_share, help="chance that a value changes in an epoch: advises slots")
-    parser.add_argument("--life", type=int, default=104, help="epochs an install lives (default: 104, two years)")
-    parser.add_argument("--lifetime", type=Fraction, help="share this lifetime_epsilon out over METRICS.TOML")
+    parser.add_argument("--history", type=exact, metavar="EPSILON", help="epsilon_history: of all answers in a life")
+    parser.add_argument("--hold", type=whole, help="with --history: ask in one of so many epochs (default: the best)")
+    parser.add_argument("--change-rate", type=share, help="chance that a value changes in an epoch: advises slots")
+    parser.add_argument("--life", type=whole, default=104, help="epochs an install lives (default: 104, two years)")
+    parser.add_argument("--lifetime", type=exact, help="share this lifetime_epsilon out over METRICS.TOML")
     parser.add_argument("--chart", metavar="FILE", help="draw what is seen over reports: .png, .svg or .html")
     parser.add_argument(
         "--crosstab",
@@ -76,7 +76,7 @@ def add_plan(parser: ArgumentParser) -> None:
         help="two answers at once: segment, cross or pair, and how many installs; --epsilon is that of both together",
     )
     parser.add_argument(
-        "--difference", type=_share, default=0.05, help="with --crosstab: between two groups (default: 5%%)"
+        "--difference", type=share, default=0.05, help="with --crosstab: between two groups (default: 5%%)"
     )
     parser.add_argument("--table", action="store_true", help="how many are needed, over common shares and epsilons")
     parser.add_argument("--toml", action="store_true", help="write the planned metric as TOML")
@@ -325,18 +325,18 @@ def _plan_registry(arguments: Namespace) -> int:
                 "metric": metric.name,
                 "kind": metric.kind,
                 "std_error": plan.std_error(0.0),
-                "seen_from_share": None if share == inf else share,
+                "seen_from_share": None if least == inf else least,
                 "warnings": warnings_of(plan),
             }
-            for metric, plan, share in rows
+            for metric, plan, least in rows
         ]
         print(json.dumps({"installs": arguments.installs, "metrics": facts}, indent=2))
         return 0
     reports, power = short_number(arguments.installs * arguments.consent), short_percent(rows[0][1].power)
     print(f"{reports} reports of one epoch; power {power}")
     header, lines = ("metric", "kind", "epsilon", "std error", "seen from", ""), []
-    for metric, plan, share in rows:
-        seen = "nothing" if share == inf else short_percent(share)
+    for metric, plan, least in rows:
+        seen = "nothing" if least == inf else short_percent(least)
         of = "" if plan.goal.counts_holders else f" {plan.goal.of}"
         epsilon, error = show(metric.epsilon_one_report), short_percent(plan.std_error(0.0))
         lines.append((metric.name, metric.kind, epsilon, error, seen, of))
@@ -374,20 +374,3 @@ def _epsilon_keys(metric: Metric, one: Fraction, permanent: Fraction) -> dict[st
     if metric.hold is not None:
         return {"epsilon_history": permanent}
     return {"epsilon_one_report": one, "epsilon_permanent": permanent}
-
-
-def _count(text: str) -> float:
-    """`100000`, `100,000`, `100_000` or `1e5`."""
-    plain = text.replace(",", "") if fullmatch(r"[0-9]{1,3}(,[0-9]{3})+", text) else text
-    try:
-        return float(plain)
-    except ValueError:
-        raise ArgumentTypeError(f"must be a number such as 100000, 100,000 or 1e5, got {text!r}") from None
-
-
-def _share(text: str) -> float:
-    """`0.01` or `1%`."""
-    return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
-
-
-_share.__name__ = "share"  # argparse says it where a text is none

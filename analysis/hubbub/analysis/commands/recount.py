@@ -10,6 +10,7 @@ from pathlib import Path
 from hubbub.analysis import progress
 from hubbub.analysis.engines.engine import FORMS, engine_from
 from hubbub.analysis.recounting import differences, recount
+from hubbub.protocol.arguments import whole
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.printed import text_table
@@ -36,7 +37,7 @@ def add_recount(parser: ArgumentParser) -> None:
     parser.add_argument("--metric", help="only this one, by name or hash")
     parser.add_argument("--from", dest="start", metavar="PERIOD", help="the first day, week or month")
     parser.add_argument("--to", dest="end", metavar="PERIOD", help="the last day, week or month")
-    parser.add_argument("--parts", metavar="N", type=int, default=1, help="deal the reports out to N tallies")
+    parser.add_argument("--parts", metavar="N", type=whole, default=1, help="deal the reports out to N tallies")
     parser.add_argument("--engine", default="local:1", help=f"who counts: {FORMS} (default: local:1)")
 
 

@@ -20,6 +20,7 @@ from hubbub.analysis.publishing.published_segments import Division, divided
 from hubbub.analysis.publishing.release import news, release, require_outputs
 from hubbub.analysis.publishing.released_file import document, to_csv, to_json, verify
 from hubbub.analysis.publishing.released_page import to_html
+from hubbub.protocol.arguments import number, whole
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.protocol.registry import Registry
 from hubbub.protocol.tally import Tally, undivided
@@ -59,13 +60,13 @@ def add_release(parser: ArgumentParser) -> None:
         "--ledger", metavar="FILE", help=f"what was published (default: {LEDGER} beside the first TALLY)"
     )
     add_candidates(parser)
-    parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    parser.add_argument("--confidence", type=number, default=0.95, help="of the intervals (default: 0.95)")
     parser.add_argument(
         "--by", metavar="KEY", action=Once, help="figures of each platform or release by itself; with --metrics"
     )
     parser.add_argument("--metrics", metavar="FILE", help="the registry that declares the values of KEY")
     parser.add_argument(
-        "--top", metavar="K", type=int, help="with --by: only the K values with the most reports, chosen with noise"
+        "--top", metavar="K", type=whole, help="with --by: only the K values with the most reports, chosen with noise"
     )
     parser.add_argument(
         "--choice-epsilon",

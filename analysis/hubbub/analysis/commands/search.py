@@ -12,6 +12,7 @@ from hubbub.analysis.decoding import decode
 from hubbub.analysis.engines.engine import FORMS
 from hubbub.analysis.options import DEFAULTS, Options
 from hubbub.analysis.result import Decoding
+from hubbub.protocol.arguments import whole
 from hubbub.protocol.tally import Tally
 
 
@@ -20,7 +21,7 @@ def add_search(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--beam",
         metavar="N",
-        type=int,
+        type=whole,
         default=DEFAULTS.beam,
         help=f"string metrics with discover, which need no candidates: how many beginnings the search keeps at each "
         f"level (default: {DEFAULTS.beam}). Time and memory grow with it",

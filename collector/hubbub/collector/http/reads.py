@@ -18,7 +18,7 @@ from aiohttp import web
 from hubbub.collector.commit import Committing
 from hubbub.collector.export import of_metrics, of_pairs, withheld
 from hubbub.collector.http.connections import SERVER
-from hubbub.collector.storage.handing_out import Lent
+from hubbub.collector.storage.handing_out import ReadableCounts
 from hubbub.collector.tally_text import EncodedEpochs, Sort, pieces
 from hubbub.protocol.tally_files import Wanted
 
@@ -46,32 +46,32 @@ class Reads:
     async def answer(self, request: web.BaseRequest, wanted: Wanted, key: Sort = "tallies") -> web.StreamResponse:
         """The tallies wanted, of metrics or of pairs. Raises `TooManyReads`."""
         condition = of_metrics(wanted) if key == "tallies" else of_pairs(wanted)
-        lent = await self._committer.select(condition)
-        if self._is_known(request, lent):
-            return web.Response(status=304, headers=self._headers(lent))
-        if sum(len(counted.bit_counts) for counted in lent.cells.values()) < LARGE:
-            return await self._write(request, lent, key)
+        readable = await self._committer.select(condition)
+        if self._is_known(request, readable):
+            return web.Response(status=304, headers=self._headers(readable))
+        if sum(len(counted.bit_counts) for counted in readable.cells.values()) < LARGE:
+            return await self._write(request, readable, key)
         had_to_wait = self._turns.locked()
         async with self._turn():
-            if had_to_wait:  # what it was lent may be old by now
-                lent = await self._committer.select(condition)
-            return await self._write(request, lent, key)
+            if had_to_wait:  # what it was given may be old by now
+                readable = await self._committer.select(condition)
+            return await self._write(request, readable, key)
 
-    def _is_known(self, request: web.BaseRequest, lent: Lent) -> bool:
+    def _is_known(self, request: web.BaseRequest, readable: ReadableCounts) -> bool:
         asked = request.headers.get("If-None-Match")
         if asked is None:
             return False
         known = [tag.strip().removeprefix("W/") for tag in asked.split(",")]
-        return "*" in known or self._tag(lent) in known
+        return "*" in known or self._tag(readable) in known
 
-    def _headers(self, lent: Lent) -> dict[str, str]:
-        return {"ETag": self._tag(lent), "Cache-Control": "private, no-cache"}
+    def _headers(self, readable: ReadableCounts) -> dict[str, str]:
+        return {"ETag": self._tag(readable), "Cache-Control": "private, no-cache"}
 
-    def _tag(self, lent: Lent) -> str:
+    def _tag(self, readable: ReadableCounts) -> str:
         digest = hashlib.blake2b(key=self._secret, digest_size=16)
-        for (metric_hash, epoch), counted in sorted(lent.cells.items(), key=lambda item: item[0]):
+        for (metric_hash, epoch), counted in sorted(readable.cells.items(), key=lambda item: item[0]):
             digest.update(f"{metric_hash} {epoch} {counted.revision}\n".encode())
-        digest.update(repr(sorted(lent.withheld.items())).encode())
+        digest.update(repr(sorted(readable.withheld.items())).encode())
         return f'"{digest.hexdigest()}"'
 
     @asynccontextmanager
@@ -86,15 +86,17 @@ class Reads:
         finally:
             self._turns.release()
 
-    async def _write(self, request: web.BaseRequest, lent: Lent, key: Sort) -> web.StreamResponse:
-        answer = web.StreamResponse(headers={**self._headers(lent), "Content-Type": "application/json; charset=utf-8"})
+    async def _write(self, request: web.BaseRequest, readable: ReadableCounts, key: Sort) -> web.StreamResponse:
+        answer = web.StreamResponse(
+            headers={**self._headers(readable), "Content-Type": "application/json; charset=utf-8"}
+        )
         answer.headers["Server"] = SERVER
         await answer.prepare(request)
         if request.method == "HEAD":
             return answer
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
-                for piece in pieces(lent.cells, self._encoded, withheld(lent), key):
+                for piece in pieces(readable.cells, self._encoded, withheld(readable), key):
                     await answer.write(piece)
                     await asyncio.sleep(0)  # batches first
         except TimeoutError:

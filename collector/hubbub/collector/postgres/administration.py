@@ -29,7 +29,7 @@ from hubbub.collector.stopped import check_name, metric_names, not_stopped
 from hubbub.collector.storage.checked_rows import checksum
 from hubbub.collector.storage.checkpoint import RECOVERABLE_DAYS
 from hubbub.collector.storage.counting import Cells, MetricEpoch, sum_of_reports
-from hubbub.collector.storage.handing_out import Condition, Lent
+from hubbub.collector.storage.handing_out import Condition, ReadableCounts
 from hubbub.collector.storage.log import Damaged
 from hubbub.collector.storage.purge import Purged
 from hubbub.collector.tokens import KnownToken, Role, draw_token, no_such_token
@@ -188,7 +188,7 @@ def _status(address: str) -> list[str]:
         ]
 
 
-def select_from(store: str, wanted: Condition) -> list[Lent]:
+def select_from(store: str, wanted: Condition) -> list[ReadableCounts]:
     """Counts as a collector would hand them out, of each database."""
     found = []
     for address in listed(store):

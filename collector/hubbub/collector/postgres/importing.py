@@ -31,7 +31,7 @@ def import_store(store: str, data: Path) -> int:
     """Move the store of a collector that was stopped. Returns the number of reports; the directory stays as it is."""
     address, *others = listed(store)
     if others:
-        words = "import must go into a store of one database, for it is one transaction; `hubbub store add` spreads"
+        words = "import must go into a store of one database, because it is one transaction; `hubbub store add` spreads"
         raise Invalid([f"{words} batches over more afterwards; got {1 + len(others)} databases"])
     with at_rest(data) as (data_dir, checkpoint):
         saved = checkpoint.load()

@@ -13,7 +13,7 @@ from hubbub.collector.postgres.journal import JournalReader, fold, unfolded
 from hubbub.collector.postgres.session import Connection, one
 from hubbub.collector.postgres.shared import Shared
 from hubbub.collector.storage.counting import Cells, MetricEpoch
-from hubbub.collector.storage.handing_out import Condition, HandingOut, Lent
+from hubbub.collector.storage.handing_out import Condition, HandingOut, ReadableCounts
 from hubbub.protocol.pair import Counted
 
 _CACHE_BYTES = 128 << 20
@@ -26,7 +26,7 @@ class CellsReader:
         self._journal = JournalReader()
         self._cached: dict[tuple[Table, MetricEpoch], tuple[int, Cells]] = {}
 
-    def select(self, connection: Connection, shared: Shared, wanted: Condition) -> Lent:
+    def select(self, connection: Connection, shared: Shared, wanted: Condition) -> ReadableCounts:
         while fold(connection, self._journal, shared, wait=True):  # so that what has not changed can be known again
             pass
         with connection.transaction():
@@ -43,7 +43,7 @@ class CellsReader:
             steps = handing_out.take_steps(cells)
             write_cells(connection, "handed_out", steps)
         handing_out.saved(steps)
-        return handing_out.lend(cells, wanted)
+        return handing_out.readable(cells, wanted)
 
     def _read(
         self, connection: Connection, table: Table, definitions: Mapping[str, Counted], wanted: Condition

@@ -39,7 +39,7 @@ from hubbub.collector.postgres.shared import Look, Shared, Stale, accept_clock, 
 from hubbub.collector.postgres.taking import take
 from hubbub.collector.settings import Settings
 from hubbub.collector.storage.clock_guard import Belief, ClockGuard, steady_seconds
-from hubbub.collector.storage.handing_out import Condition, Lent
+from hubbub.collector.storage.handing_out import Condition, ReadableCounts
 from hubbub.collector.storage.kept_reports import check_can_keep
 from hubbub.collector.storage.store import CLOCK_NOT_BELIEVED, Notice, Verdict, clock_changed, purged
 from hubbub.collector.tokens import KnownToken
@@ -219,10 +219,10 @@ class PostgresStore:
 
     # -- reading
 
-    def select(self, wanted: Condition, answer: Callable[[Lent | Refused], None]) -> None:
+    def select(self, wanted: Condition, answer: Callable[[ReadableCounts | Refused], None]) -> None:
         self._readers.submit(self._select, wanted, answer)
 
-    def _select(self, wanted: Condition, answer: Callable[[Lent | Refused], None]) -> None:
+    def _select(self, wanted: Condition, answer: Callable[[ReadableCounts | Refused], None]) -> None:
         try:
             answer(self._until_current(self._reading, lambda c, shared: self._cells.select(c, shared, wanted)))
         except (Unreachable, Busy, Full) as error:

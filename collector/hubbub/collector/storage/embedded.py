@@ -22,7 +22,7 @@ from hubbub.collector.stopped import read_stopped
 from hubbub.collector.storage.checkpoint import Snapshot
 from hubbub.collector.storage.clock_guard import Belief, steady_seconds
 from hubbub.collector.storage.data_dir import DataDir
-from hubbub.collector.storage.handing_out import Condition, Lent
+from hubbub.collector.storage.handing_out import Condition, ReadableCounts
 from hubbub.collector.storage.log import Cut, DiskFull
 from hubbub.collector.storage.logged_counts import TRY_AGAIN, LoggedCounts
 from hubbub.collector.storage.store import CLOCK_NOT_BELIEVED, Notice, Verdict, clock_changed, purged
@@ -34,7 +34,7 @@ from hubbub.protocol.refusal import Refused
 _LOOK_SECONDS = 0.5  # between looks at the disk
 _READERS_WAIT_SECONDS = 0.5  # between checkpoints that are made for them, however many they are
 
-Reader = tuple[Condition, Callable[[Lent | Refused], None]]
+Reader = tuple[Condition, Callable[[ReadableCounts | Refused], None]]
 
 
 class EmbeddedStore:
@@ -136,7 +136,7 @@ class EmbeddedStore:
 
     # -- reading
 
-    def select(self, wanted: Condition, answer: Callable[[Lent | Refused], None]) -> None:
+    def select(self, wanted: Condition, answer: Callable[[ReadableCounts | Refused], None]) -> None:
         reader = wanted, answer
         if self._finished or not self.counts.handing_out.min_reports:
             self._answer([reader])
@@ -149,7 +149,7 @@ class EmbeddedStore:
 
     def _answer(self, readers: Sequence[Reader]) -> None:
         for wanted, answer in readers:
-            answer(self.counts.lend(wanted))
+            answer(self.counts.readable(wanted))
 
     def gauges(self) -> Mapping[str, float]:
         cut = self.counts.cut

@@ -5,7 +5,7 @@ report per metric and epoch). A step is taken when somebody reads, and shown onc
 it, and the next read could differ by less. What is counted, backed up or kept is not touched by this.
 
 It is a courtesy and no proof: counts of a cohort within a step may still be those of one report.
-Where segments of a metric are counted apart, those below `min_reports` are to be merged here, before anything is lent.
+Where segments of a metric are counted apart, those below `min_reports` are to be merged before a reader gets them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Condition = Callable[[Counted, int], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class ReadableCounts:
     """Counters to read, which nobody changes any more; and of how many reports nothing is shown yet."""
 
     cells: Mapping[MetricEpoch, Cells]
@@ -37,7 +37,7 @@ class HandingOut:
     ) -> None:
         self.min_reports = min_reports
         self.seen = {key: _shared(shown, cells.get(key)) for key, shown in saved.items() if key in cells}
-        self._grown = set(cells)  # since a step was last looked for; at first all, for `min_reports` may be another
+        self._grown = set(cells)  # since a step was last looked for; at first all, because `min_reports` may be another
 
     def grew(self, key: MetricEpoch) -> None:
         self._grown.add(key)
@@ -62,14 +62,14 @@ class HandingOut:
         for key in keys:
             self.seen.pop(key, None)
 
-    def lend(self, cells: Mapping[MetricEpoch, Cells], wanted: Condition) -> Lent:
+    def readable(self, cells: Mapping[MetricEpoch, Cells], wanted: Condition) -> ReadableCounts:
         """What may be seen of the counters wanted."""
         chosen = {key: counted for key, counted in cells.items() if wanted(counted.metric, key[1])}
         definitions = {key[0]: counted.metric for key, counted in chosen.items()}
         if not self.min_reports:
-            return Lent(chosen, {}, definitions, 0)
+            return ReadableCounts(chosen, {}, definitions, 0)
         withheld = {key: self._withheld(key, counted) for key, counted in chosen.items()}
-        return Lent(
+        return ReadableCounts(
             {key: self.seen[key] for key in chosen if key in self.seen},
             {key: number for key, number in withheld.items() if number},
             definitions,

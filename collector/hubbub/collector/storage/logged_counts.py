@@ -23,7 +23,7 @@ from hubbub.collector.storage.checkpoint import Checkpoint, Snapshot
 from hubbub.collector.storage.clock_guard import ClockGuard, steady_seconds
 from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.collector.storage.data_dir import DataDir
-from hubbub.collector.storage.handing_out import Condition, HandingOut, Lent
+from hubbub.collector.storage.handing_out import Condition, HandingOut, ReadableCounts
 from hubbub.collector.storage.kept_reports import check_can_keep, remove, shuffled, write_closed
 from hubbub.collector.storage.log import DISK_FULL, Cut, Damaged, DiskFull, Log, Position, Replay, sync_folder
 from hubbub.collector.storage.pair_counting import PairedColumns, add_pairs
@@ -100,7 +100,7 @@ class LoggedCounts:
         self._dirty: set[MetricEpoch] = set()
         shown_from = saved.min_reports if catalog is None else min_reports
         self.handing_out = HandingOut(shown_from, saved.handed_out, self.cells)
-        self._lent = set(self.cells)  # whose cells somebody may be reading: they are not changed any more
+        self._being_read = set(self.cells)  # whose cells somebody may be reading: they are not changed any more
         self._new_ids: list[bytes] = []
         self._reports_to_keep: list[tuple[str, int, bytes, bytes]] = []
         self._purged: dict[MetricEpoch, Cells] = {}
@@ -231,22 +231,22 @@ class LoggedCounts:
         """Counters that are about to change, and that nobody reads."""
         if key not in self.cells:
             self.cells[key] = Cells(self.definitions[key[0]])
-        elif key in self._lent:
+        elif key in self._being_read:
             self.cells[key] = self.cells[key].copy()
-            self._lent.discard(key)
+            self._being_read.discard(key)
         self._dirty.add(key)
         self.handing_out.grew(key)
         return self.cells[key]
 
-    def lend(self, wanted: Condition) -> Lent:
+    def readable(self, wanted: Condition) -> ReadableCounts:
         """Counters that may be seen. Nobody changes them: counting goes on in a copy.
 
         So a year of counts is had without copying it, and one answer shows all of them at one moment.
         """
         self.fold()
-        lent = self.handing_out.lend(self.cells, wanted)
-        self._lent.update(lent.cells)
-        return lent
+        readable = self.handing_out.readable(self.cells, wanted)
+        self._being_read.update(readable.cells)
+        return readable
 
     def show_more(self) -> None:
         """Let readers see all they may. For a store that only reads; one at work does so with a checkpoint."""
@@ -288,7 +288,7 @@ class LoggedCounts:
             min_reports=self.handing_out.min_reports,
             clean=last,
         )
-        self._lent |= self._dirty | steps.keys()
+        self._being_read |= self._dirty | steps.keys()
         self._dirty, self._new_ids, self._reports_to_keep, self._purged = set(), [], [], {}
         self._new_day = False
         return snapshot

@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 from hubbub.collector.catalog import Catalog
 from hubbub.collector.intake import Arrival
 from hubbub.collector.storage.clock_guard import Belief
-from hubbub.collector.storage.handing_out import Condition, Lent
+from hubbub.collector.storage.handing_out import Condition, ReadableCounts
 from hubbub.collector.tokens import KnownToken
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.pair import Counted
@@ -80,10 +80,10 @@ class Store(Protocol):
         An answer that is `Refused` is that of one batch, which is not stored.
         """
 
-    def select(self, wanted: Condition, answer: Callable[[Lent | Refused], None]) -> None:
+    def select(self, wanted: Condition, answer: Callable[[ReadableCounts | Refused], None]) -> None:
         """Have `answer` called, on any thread, with the counters that may be seen: everything acknowledged is in them.
 
-        Nobody changes what has been lent. Steps of `min_reports` are durable before they are shown.
+        Nobody changes what has been handed out. Steps of `min_reports` are durable before they are shown.
         """
 
     def tick(self) -> list[Notice]:

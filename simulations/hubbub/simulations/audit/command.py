@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from hubbub.analysis import progress
+from hubbub.protocol.arguments import number, whole
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.registry import Registry
 from hubbub.simulations.audit.any_callable import load
@@ -23,13 +24,13 @@ def add_audit(parser: ArgumentParser) -> None:
     )
     parser.add_argument("metrics", metavar="METRICS.TOML", nargs="?", help="the registry whose claims are tested")
     parser.add_argument("--module", metavar="PKG.MOD:CALLABLE", help="audit this callable, value -> bits, instead")
-    parser.add_argument("--epsilon", type=float, help="what the callable claims")
+    parser.add_argument("--epsilon", type=number, help="what the callable claims")
     parser.add_argument("--values", nargs=2, metavar=("VALUE", "OTHER"), help="two values for it, as JSON or as text")
     parser.add_argument(
-        "--trials", type=_whole, default=TRIALS, help=f"for each metric, half for each value (default: {TRIALS})"
+        "--trials", type=whole, default=TRIALS, help=f"for each metric, half for each value (default: {TRIALS})"
     )
     parser.add_argument(
-        "--installs", type=_whole, help="whole clients to run; 0 leaves them out (default: trials / 800)"
+        "--installs", type=whole, help="whole clients to run; 0 leaves them out (default: trials / 800)"
     )
     parser.add_argument("--json", action="store_true", help="all findings as JSON")
 
@@ -63,17 +64,6 @@ def _audit(arguments: Namespace, report: progress.NamedProgress) -> Audit:
         name=arguments.module,
         progress=report,
     )
-
-
-def _whole(text: str) -> int:
-    """`1000000` or `1e6`."""
-    number = float(text)
-    if number != int(number) or number < 0:
-        raise ValueError
-    return int(number)
-
-
-_whole.__name__ = "whole number"  # argparse says it where a text is none
 
 
 def _value(text: str) -> Any:

@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 
+from hubbub.protocol.arguments import whole
 from hubbub.protocol.invalid import Invalid
 from hubbub.simulations.demo.crowd_size import SECONDS
 from hubbub.simulations.demo.run import run_demo as run
@@ -15,11 +16,11 @@ def add_demo(parser: ArgumentParser) -> None:
     parser.epilog = "example:\n  hubbub demo --once"
     parser.add_argument(
         "--installs",
-        type=int,
+        type=whole,
         help=f"how large the crowd is (default: what takes about {SECONDS:.0f} s here, at most 2000)",
     )
     parser.add_argument("--once", action="store_true", help="exit when all have reported: no dashboard, no going on")
-    parser.add_argument("--seed", type=int, default=2026, help="another crowd (their noise differs every time)")
+    parser.add_argument("--seed", type=whole, default=2026, help="another crowd (their noise differs every time)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser")
 
 

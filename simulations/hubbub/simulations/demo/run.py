@@ -43,7 +43,7 @@ from hubbub.simulations.people.histories import Crowd
 from hubbub.simulations.people.truth import truth_of
 from hubbub.simulations.server import Collector, running_collector, running_dashboard
 
-VANDALS = 25
+RUBBISH_MESSAGES = 25
 LOOK_SECONDS = 1.0
 TELLS = 10
 """How often a demo without a terminal says how far it is."""
@@ -100,7 +100,7 @@ def run_demo(installs: int | None, processes: int, seed: int, out: TextIO, once:
             screen.say(f"{installs:,} installs of an editor live through the last {DAYS} days, noise and all.\n")
             crowd = make_crowd(installs, seed)
             counts = _watch(screen, collector, registry, crowd, processes, seed)
-            _vandalise(collector, seed)
+            _send_rubbish(collector, seed)
             rows = list(read(collector, registry, crowd))
             screen.show(_table(rows, installs, installs, screen.style), last=True)
             for line in _summary(rows, counts, collector, time.monotonic() - started, once):
@@ -226,10 +226,10 @@ def _rows(decoding: Decoding, metric: Metric, crowd: Crowd, segment: str = "") -
             )
 
 
-def _vandalise(collector: Collector, seed: int) -> None:
+def _send_rubbish(collector: Collector, seed: int) -> None:
     """Somebody sends rubbish. It is refused whole, with words, and counts for nothing."""
     rng = Random(seed)
-    for _ in range(VANDALS):
+    for _ in range(RUBBISH_MESSAGES):
         attempt(post, collector.url, b"HUBB" + rng.randbytes(60), bytes(16), timeout=10.0)
 
 

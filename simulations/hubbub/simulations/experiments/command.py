@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from hubbub.analysis import progress
+from hubbub.protocol.arguments import whole
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.printed import text_table
 from hubbub.simulations.experiments.experiment import Experiment, ExperimentResult
@@ -29,7 +30,7 @@ def add_experiments(parser: ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="name the experiments and their questions, and run none")
     parser.add_argument("--quick", action="store_true", help="smaller crowds, fewer repeats: half a minute in all")
     parser.add_argument("--report", metavar="FILE.html", help="write a page with pictures, tables and explanations")
-    parser.add_argument("--seed", type=int, default=SEED, help=f"where all chance comes from (default: {SEED})")
+    parser.add_argument("--seed", type=whole, default=SEED, help=f"where all chance comes from (default: {SEED})")
     parser.add_argument("--json", action="store_true", help="all figures as JSON")
 
 

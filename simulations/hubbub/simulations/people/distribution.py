@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.analysis.arrays import Array
+from hubbub.protocol.arguments import share
 from hubbub.protocol.encoding import WrongValue
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.protocol.shape import Shape
@@ -133,9 +134,6 @@ def _value(shape: Shape, text: str, where: str) -> Any:
 
 def _figure(part: str, text: str) -> float:
     try:
-        number = float(part.removesuffix("%")) / (100 if part.endswith("%") else 1)
-        if not np.isfinite(number):
-            raise ValueError
-    except ValueError:
+        return share(part)
+    except Invalid:
         raise Invalid([f"the figures of a population must be numbers, got {brief(part)} in {brief(text)}"]) from None
-    return number

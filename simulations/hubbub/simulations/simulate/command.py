@@ -9,7 +9,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from datetime import UTC, date, datetime
-from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -17,10 +16,11 @@ from urllib.parse import quote
 import numpy as np
 
 from hubbub.analysis import progress
-from hubbub.analysis.candidates_file import MOST_CANDIDATES
+from hubbub.analysis.candidates_file import read_candidates
 from hubbub.analysis.commands.once import Once
 from hubbub.analysis.engines.engine import FORMS as ENGINES
 from hubbub.analysis.engines.engine import engine_from
+from hubbub.protocol.arguments import day, number, share, whole
 from hubbub.protocol.invalid import Invalid, brief, plural, require
 from hubbub.protocol.metric import Metric
 from hubbub.protocol.registry import Registry
@@ -56,9 +56,9 @@ def add_simulate(parser: ArgumentParser) -> None:
         "  hubbub simulate metrics.toml --installs 1e5 --way reports --engine local    every report drawn, on all cores"
     )
     parser.add_argument("metrics", metavar="METRICS.TOML", help="the registry to try")
-    parser.add_argument("--installs", type=_whole, default=1_000_000, help="that run the app (default: 1e6)")
-    parser.add_argument("--epochs", type=_whole, default=1, help="how many days, weeks or months (default: 1)")
-    parser.add_argument("--seed", type=_whole, default=1, help="other people, other noise (default: 1)")
+    parser.add_argument("--installs", type=whole, default=1_000_000, help="that run the app (default: 1e6)")
+    parser.add_argument("--epochs", type=whole, default=1, help="how many days, weeks or months (default: 1)")
+    parser.add_argument("--seed", type=whole, default=1, help="other people, other noise (default: 1)")
     parser.add_argument("--metric", action="append", default=[], help="only this one; may be given again")
     several: dict[str, Any] = {"action": "append", "default": []}
     parser.add_argument("--population", metavar="METRIC=POPULATION", help="who answers what; see below", **several)
@@ -83,11 +83,11 @@ def add_simulate(parser: ArgumentParser) -> None:
         **several,
     )
     parser.add_argument("--absent", metavar="[METRIC=]SHARE", help="epochs with nothing to record", **several)
-    parser.add_argument("--away", type=_share, default=0.0, help="epochs in which the app is not run (default: 0)")
+    parser.add_argument("--away", type=share, default=0.0, help="epochs in which the app is not run (default: 0)")
     parser.add_argument(
-        "--churn", type=_share, default=0.0, help="installs replaced by new ones each epoch (default: 0)"
+        "--churn", type=share, default=0.0, help="installs replaced by new ones each epoch (default: 0)"
     )
-    parser.add_argument("--consent", type=_share, default=1.0, help="share of installs that agree (default: 1)")
+    parser.add_argument("--consent", type=share, default=1.0, help="share of installs that agree (default: 1)")
     parser.add_argument(
         "--candidates",
         metavar="[METRIC=]FILE",
@@ -98,7 +98,7 @@ def add_simulate(parser: ArgumentParser) -> None:
 
 
 def _add_results(parser: ArgumentParser) -> None:
-    parser.add_argument("--start", type=date.fromisoformat, metavar="DATE", help="first day (default: 2026-01-05)")
+    parser.add_argument("--start", type=day, metavar="DATE", help="first day (default: 2026-01-05)")
     parser.add_argument(
         "--way",
         choices=(*WAYS, "clients"),
@@ -168,6 +168,8 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
     for option, most in (("installs", MOST_INSTALLS), ("epochs", MOST_EPOCHS)):
         if not 1 <= getattr(arguments, option) <= most:
             raise Invalid([f"--{option} must be in [1, {most:,}], got {getattr(arguments, option):,}"])
+    if arguments.seed < 0:
+        raise Invalid([f"--seed must not be negative, got {arguments.seed}"])
     if arguments.engine and arguments.way in ("clients", "tallies"):
         raise Invalid([f"--engine draws single reports; with --way {arguments.way} it has nothing to do"])
     if arguments.way == "clients" and arguments.installs > MOST_CLIENTS:
@@ -181,11 +183,11 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
     crowds = _crowds(arguments, registry)
     people = _by_metric("population", arguments.population, metrics, parse_people, [dict(c.segment) for c in crowds])
     rates = {
-        name: _by_metric(name, getattr(arguments, name), metrics, lambda metric, text: _share(text))
+        name: _by_metric(name, getattr(arguments, name), metrics, lambda metric, text: share(text))
         for name in ("change", "drift", "absent")
     }
     seasons = _by_metric("season", arguments.season, metrics, lambda metric, text: _season(text))
-    candidates = _by_metric("candidates", arguments.candidates, metrics, _read_candidates)
+    candidates = _by_metric("candidates", arguments.candidates, metrics, _listed)
     start = START if arguments.start is None else int(_midnight(arguments.start))
 
     def setting(metric: Metric, crowd: _Crowd) -> Setting:
@@ -226,7 +228,7 @@ def _crowds(arguments: Namespace, registry: Registry) -> list[_Crowd]:
     if arguments.way == "clients":
         raise Invalid([f"--by is for tallies and reports, not for --way clients, got --by {brief(arguments.by)}"])
     if arguments.by not in registry.segments:
-        known = ", ".join(registry.segments) or "none, for the registry has no [segments]"
+        known = ", ".join(registry.segments) or "none, because the registry has no [segments]"
         raise Invalid([f"--by must be a key of segments: {known}, got {brief(arguments.by)}"])
     values = registry.segments[arguments.by]
     weights = _weights(arguments.split, (*values, OTHER)) if arguments.split else dict.fromkeys(values, 1.0)
@@ -242,15 +244,15 @@ def _crowds(arguments: Namespace, registry: Registry) -> list[_Crowd]:
 def _weights(split: str, values: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for part in split.split(","):
-        value, colon, weight = part.rpartition(":")
+        value, colon, written = part.rpartition(":")
         try:
-            number = float(weight)
-        except ValueError:
-            number = -1.0
-        if not colon or value not in values or value in found or not 0 < number < inf:
+            weight = number(written)
+        except Invalid:
+            weight = -1.0
+        if not colon or value not in values or value in found or weight <= 0:
             words = f"VALUE:WEIGHT with a value of {', '.join(values)}, each once, and a weight above 0"
             raise Invalid([f"--split must be {words}, got {brief(part)}"])
-        found[value] = number
+        found[value] = weight
     return found
 
 
@@ -288,9 +290,8 @@ def _by_metric(
         for metric in [by_name[name]] if named else metrics:
             try:
                 value = read(metric, text if named else item)
-            except ValueError as error:
-                words = error.problems[0] if isinstance(error, Invalid) else f"must be a number or percentage: {error}"
-                raise Invalid([f"--{option} {brief(item)}: {words}"]) from None
+            except Invalid as error:
+                raise Invalid([f"--{option} {brief(item)}: {error}"]) from None
             if value is not None:
                 found[name if named else metric.name] = value
     return found
@@ -300,37 +301,16 @@ def parse_people(metric: Metric, text: str) -> Distribution:
     return parse_population(metric.shape, text)
 
 
-def _read_candidates(metric: Metric, path: str) -> tuple[str, ...] | None:
-    if not metric.shape.open_list:
-        return None
-    text = Path(path).read_text(encoding="utf-8-sig")
-    lines = tuple(dict.fromkeys(line for line in text.splitlines() if line))
-    if len(lines) > MOST_CANDIDATES:
-        raise Invalid([f"at most {MOST_CANDIDATES:,} candidates, got {len(lines):,}"])
-    return lines
-
-
-def _share(text: str) -> float:
-    """`0.02` or `2%`."""
-    return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+def _listed(metric: Metric, path: str) -> tuple[str, ...] | None:
+    """The candidates in a file, each once; none for a metric whose answers are known."""
+    return tuple(dict.fromkeys(read_candidates(path))) if metric.shape.open_list else None
 
 
 def _season(text: str) -> tuple[float, float]:
-    period, comma, share = text.partition(",")
+    period, comma, swing = text.partition(",")
     if not comma:
         raise Invalid([f"must be PERIOD,SHARE, such as 7,20%, got {brief(text)}"])
-    return float(period), _share(share)
-
-
-def _whole(text: str) -> int:
-    """`1000000` or `1e6`."""
-    number = float(text)
-    if number != int(number) or number < 0:
-        raise ValueError
-    return int(number)
-
-
-_whole.__name__, _share.__name__ = "whole number", "share"  # argparse says it where a text is none
+    return number(period), share(swing)
 
 
 def _midnight(day: date) -> float:

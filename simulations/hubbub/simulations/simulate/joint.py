@@ -94,7 +94,7 @@ def joint_settings(registry: Registry, settings: Sequence[Setting], arguments: N
     for item in arguments.joint:
         name, equals, relation = item.partition("=")
         if not equals or name not in known:
-            names = ", ".join(known) or "none, for the registry has neither [together] nor a cross"
+            names = ", ".join(known) or "none, because the registry has neither [together] nor a cross"
             raise Invalid([f"--joint must be NAME=RELATION with a pair or a cross: {names}, got {brief(item)}"])
         relations[name] = relation
     if arguments.by and relations:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hubbub.analysis import progress
 from hubbub.analysis.engines.engine import FORMS, engine_from
+from hubbub.protocol.arguments import number, share, whole
 from hubbub.protocol.invalid import Invalid, brief
 from hubbub.protocol.printed import fixed_percent, plain_percent, text_table
 from hubbub.simulations.kinds import KINDS, kind_class
@@ -21,6 +22,7 @@ from hubbub.simulations.people.histories import MOST_EPOCHS
 from hubbub.simulations.sweep.run import AXES, Figures, Point, grid, run
 
 SHAPE_AXES = ("bits", "cohorts", "hashes")
+WHOLE_AXES = ("installs", *SHAPE_AXES)
 
 
 def add_sweep(parser: ArgumentParser) -> None:
@@ -41,13 +43,13 @@ def add_sweep(parser: ArgumentParser) -> None:
     parser.add_argument("--bits", help="axis: num_bits of strings (default: 64)")
     parser.add_argument("--cohorts", help="axis: num_cohorts of strings (default: 128)")
     parser.add_argument("--hashes", help="axis: num_hashes of strings (default: 1)")
-    parser.add_argument("--permanent", type=float, help="epsilon_permanent (default: twice the largest, at least 2)")
-    parser.add_argument("--max-values", type=int, default=3, help="slots of an install (default: 3)")
-    parser.add_argument("--epochs", type=int, default=1, help="epochs pooled (default: 1)")
+    parser.add_argument("--permanent", type=number, help="epsilon_permanent (default: twice the largest, at least 2)")
+    parser.add_argument("--max-values", type=whole, default=3, help="slots of an install (default: 3)")
+    parser.add_argument("--epochs", type=whole, default=1, help="epochs pooled (default: 1)")
     parser.add_argument("--population", default="", help="as `hubbub simulate --help` lists them (default: the kind's)")
-    parser.add_argument("--repeats", type=int, default=5, help="simulations of each point (default: 5)")
-    parser.add_argument("--seed", type=int, default=1, help="of the first of them (default: 1)")
-    parser.add_argument("--processes", type=int, help="the same as --engine local:N")
+    parser.add_argument("--repeats", type=whole, default=5, help="simulations of each point (default: 5)")
+    parser.add_argument("--seed", type=whole, default=1, help="of the first of them (default: 1)")
+    parser.add_argument("--processes", type=whole, help="the same as --engine local:N")
     parser.add_argument("--engine", help=f"who works at it: {FORMS} (default: local, one process for each core)")
     parser.add_argument("--out", metavar="FILE.jsonl", help="keep points that are done here; go on from it")
     parser.add_argument("--chart", metavar="FILE", help="draw it: .png, .svg or .html")
@@ -114,15 +116,14 @@ def _points(arguments: Namespace) -> tuple[list[Point], dict[str, Sequence[float
 
 
 def _values(axis: str, text: str) -> list[float]:
-    found = []
+    found: list[float] = []
     for part in text.split(","):
         try:
-            number = float(part.removesuffix("%")) / (100 if part.endswith("%") else 1)
-        except ValueError:
-            raise Invalid([f"--{axis} must be numbers separated by commas, got {brief(text)}"]) from None
-        if axis in ("installs", "bits", "cohorts", "hashes") and (number != int(number) or number < 1):
+            found.append(whole(part) if axis in WHOLE_AXES else share(part))
+        except Invalid as error:
+            raise Invalid([f"--{axis} {brief(text)}: each {error}"]) from None
+        if axis in WHOLE_AXES and found[-1] < 1:
             raise Invalid([f"--{axis} must be whole numbers of at least 1, got {brief(part)}"])
-        found.append(number)
     return list(dict.fromkeys(found))
 
 
