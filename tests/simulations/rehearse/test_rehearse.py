@@ -25,7 +25,7 @@ from hubbub.protocol.metric import MOST_GRACE
 from hubbub.protocol.tally import Counts, Tally
 from hubbub.simulations.rehearse.app_file import AppFailed, find_app, make_user
 from hubbub.simulations.rehearse.command import MOST_DAYS
-from hubbub.simulations.rehearse.installs import AskedBy, Outcome, Plan, RehearsedClient, live, try_out
+from hubbub.simulations.rehearse.installs import AskedBy, Outcome, Plan, RehearsedClient, rehearse_installs, try_out
 from hubbub.simulations.rehearse.run import _check, _estimates, _learn, _patient, first_day
 from hubbub.simulations.server import Collector, running_collector
 from tests import forked
@@ -99,7 +99,7 @@ def test_what_pretend_users_do_is_counted_each_on_an_install_of_their_own(folder
     """A memo that one user left for the next would show: three of four would then say what the first one said."""
     plan = plan_of(folder, START + USE)
     first = first_day(Registry.parse(METRICS), plan.days, time.time())
-    outcome = live(plan, range(8), collector.url, AskedBy(METRICS, {}), first)
+    outcome = rehearse_installs(plan, range(8), collector.url, AskedBy(METRICS, {}), first)
     weeks = {epoch_of("week", first + day * DAY) for day in range(plan.days)}
     reports = 8 * (2 * plan.days + len(weeks))
     assert outcome.runs == 8 * plan.days

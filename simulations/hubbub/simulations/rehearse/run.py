@@ -30,7 +30,7 @@ from hubbub.protocol.refusal import IN_WORDS
 from hubbub.protocol.tally_files import fetch_tallies
 from hubbub.simulations.fleet import leave_interrupts_to_the_parent, state_folder
 from hubbub.simulations.rehearse.app_file import AppFailed
-from hubbub.simulations.rehearse.installs import AskedBy, Outcome, Plan, live, try_out
+from hubbub.simulations.rehearse.installs import AskedBy, Outcome, Plan, rehearse_installs, try_out
 from hubbub.simulations.server import Collector, running_collector, running_dashboard
 
 CHUNK = 5
@@ -59,7 +59,7 @@ def run_rehearsal(plan: Plan, installs: int, processes: int, show: Show) -> int:
             (folder / "metrics.toml").write_text(registry.source, encoding="utf-8")
             with running_collector(folder / "metrics.toml", folder / "data") as collector:
                 _say(show, f"{plural(installs, 'install')} of {registry.app} live through {plural(plan.days, 'day')}.")
-                outcome = _live(plan, installs, pool, collector, asked)
+                outcome = _rehearse(plan, installs, pool, collector, asked)
                 _check(plan, registry, outcome)
                 for line in _estimates(registry, collector, outcome):
                     _say(show, line)
@@ -128,10 +128,10 @@ def _result(plan: Plan, future: Future[Outcome]) -> Outcome:
         raise Invalid([f"{plan.app.path.name} ended the process that ran it (os._exit, or a crash)"]) from None
 
 
-def _live(plan: Plan, installs: int, pool: ProcessPoolExecutor, collector: Collector, asked: AskedBy) -> Outcome:
+def _rehearse(plan: Plan, installs: int, pool: ProcessPoolExecutor, collector: Collector, asked: AskedBy) -> Outcome:
     first = first_day(Registry.parse(asked.source), plan.days, time.time())
     groups = [range(start, min(start + CHUNK, installs)) for start in range(0, installs, CHUNK)]
-    waiting = [pool.submit(live, plan, group, collector.url, asked, first) for group in groups]
+    waiting = [pool.submit(rehearse_installs, plan, group, collector.url, asked, first) for group in groups]
     whole, done = Outcome(), 0
     try:
         for future in as_completed(waiting):
