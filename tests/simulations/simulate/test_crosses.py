@@ -15,10 +15,11 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.tally import Tally, count
 from hubbub.protocol.wire import unpack
-from hubbub.simulations.fleet import FleetRun, keep_in, run_member
+from hubbub.simulations.fleet import FleetRun, run_member
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import default_population
 from hubbub.simulations.people.histories import Crowd, Histories
+from hubbub.simulations.pretend_machine import keep_in
 from hubbub.simulations.simulate import run
 from hubbub.simulations.simulate.clients import first_moment
 from hubbub.simulations.simulate.run import Setting, simulate_clients, simulate_metric

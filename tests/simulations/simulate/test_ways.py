@@ -19,11 +19,12 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.tally import count
 from hubbub.protocol.wire import unpack
-from hubbub.simulations.fleet import FleetRun, keep_in, run_member
+from hubbub.simulations.fleet import FleetRun, run_member
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.crosses import crossed_installs
 from hubbub.simulations.people.distribution import default_population, parse_population
 from hubbub.simulations.people.histories import AWAY, Crowd, Histories, draw_histories
+from hubbub.simulations.pretend_machine import keep_in
 from hubbub.simulations.simulate.clients import client_tallies
 from hubbub.simulations.simulate.exact import exact_tally
 from hubbub.simulations.simulate.reports import report_tally

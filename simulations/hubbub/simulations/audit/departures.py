@@ -8,9 +8,7 @@ difference is a failure and no threshold is needed.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -25,13 +23,11 @@ from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.segments import segment_of
 from hubbub.protocol.wire import unpack
 from hubbub.simulations.audit.pairs import far_values
-from hubbub.simulations.fleet import keep_in
+from hubbub.simulations.pretend_machine import NOWHERE, keep_in, state_folder
 
 LIVES, HISTORIES, PROCESSES, RECORDS = 3, 3, 12, 60
 LASTS = 75 * DAY
 """Seconds of a life: months end in it, too."""
-
-_MEMORY = Path("/dev/shm")  # noqa: S108  a directory of its own is made in it
 
 
 class Process(NamedTuple):
@@ -110,7 +106,7 @@ def departures(
     registry: Registry, life: Sequence[Process], records: Sequence[Record], start: float, seed: int
 ) -> list[Departure]:
     """What leaves an install that lives so and records this. `seed` is the chance of its answers alone."""
-    with tempfile.TemporaryDirectory(prefix="hubbub-life-", dir=_MEMORY if _MEMORY.is_dir() else None) as directory:
+    with state_folder() as directory:
         install = _Install(registry, directory, start, seed)
         for process in life:
             install.run(process, [record for record in records if process.begin <= record.moment <= process.end])
@@ -118,7 +114,8 @@ def departures(
 
 
 class _Install:
-    """One process after the other, on one state."""
+    """One process after the other, on one state. It is the timer that runs here and no client: a client leaves the
+    moments to a thread, which knows no virtual time, or sends when it is told."""
 
     def __init__(self, registry: Registry, directory: str, start: float, seed: int) -> None:
         self.registry, self.directory, self.now = registry, directory, start
@@ -150,7 +147,7 @@ class _Install:
         return Timer(
             State(self.directory),
             self.registry,
-            "http://127.0.0.1:9",
+            NOWHERE,
             segment=segment_of(self.registry.segments, {}),
             post=self._post,
             clock=lambda: self.now,

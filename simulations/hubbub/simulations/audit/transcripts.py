@@ -30,7 +30,8 @@ from hubbub.protocol.wire import unpack
 from hubbub.simulations.audit.evidence import Chances, Finding, Seen, about_expected, judge
 from hubbub.simulations.audit.pairs import Pair, far_values
 from hubbub.simulations.audit.scores import ScoreLaw, most_promising, score_law
-from hubbub.simulations.fleet import Run, keep_in, run_install
+from hubbub.simulations.fleet import Run, run_install
+from hubbub.simulations.pretend_machine import keep_in
 
 RUNS = 7
 """How often each app is run: once in each of so many epochs, of every cadence."""

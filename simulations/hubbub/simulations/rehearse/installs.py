@@ -20,10 +20,9 @@ import hubbub.client
 import hubbub.client.client as of_client
 from hubbub.client import Client, Registry, Transport
 from hubbub.client.observing import Observer, observing
-from hubbub.client.vocabulary import Random as RandomBytes
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
 from hubbub.protocol.value import cached_property
-from hubbub.simulations.fleet import keep_in, state_folder
+from hubbub.simulations.pretend_machine import NOWHERE, PretendMachine, keep_in, state_folder
 from hubbub.simulations.rehearse.app_file import AppFile, make_user, run_app
 from hubbub.simulations.rehearse.connection import KeptConnection
 from hubbub.simulations.rehearse.replaced import replaced
@@ -76,15 +75,10 @@ class Outcome:
             self.texts.setdefault(name, set()).update(texts)
 
 
-@dataclass(slots=True)
-class PretendMachine:
-    """The machine of one install: where its state lies, what time it is, where messages go."""
+@dataclass(slots=True, kw_only=True)
+class RehearsedMachine(PretendMachine):
+    """The machine of one install of an app, and what is noted of it."""
 
-    endpoint: str
-    post: Transport
-    state_dir: str
-    random: RandomBytes
-    now: float
     outcome: Outcome
     clients: list[RehearsedClient] = field(default_factory=list)
     """Those of the current run."""
@@ -98,7 +92,7 @@ class RehearsedClient(Client):
     """The client, on a pretend machine instead of this one. Its pretend user agrees when asked; a wrong value raises,
     as it would in the app's tests."""
 
-    machine: ClassVar[PretendMachine]
+    machine: ClassVar[RehearsedMachine]
     """The one that is lived on just now."""
     living: ClassVar[weakref.WeakSet[RehearsedClient]] = weakref.WeakSet()
     _loaded: ClassVar[dict[str, Registry]] = {}
@@ -117,14 +111,7 @@ class RehearsedClient(Client):
         super().__init__(
             self._registry_of(registry),
             segments=given.get("segments"),
-            endpoint=machine.endpoint,
-            state_dir=machine.state_dir,
-            background=False,
-            post=machine.post,
-            environ={"HUBBUB_MODE": _mode_wanted(given.get("environ"))},
-            clock=lambda: machine.now,
-            send_delay=lambda span: 0.0,
-            random=machine.random,
+            **machine.for_client(_mode_wanted(given.get("environ"))),
         )
         self._strict = True
         if self.should_ask:
@@ -152,7 +139,7 @@ def _mode_wanted(environ: Mapping[str, str] | None) -> str:
 def try_out(plan: Plan) -> Outcome:
     """One run, of which nothing is sent: what the app asks, and whether it runs at all."""
     outcome = Outcome()
-    with _pretend_machine("http://127.0.0.1:9", keep_in([]), plan, 0, outcome) as machine:
+    with _machine_for(NOWHERE, keep_in([]), plan, 0, outcome) as machine:
         _run(plan, machine, 0, 0)
     return outcome
 
@@ -167,7 +154,7 @@ def rehearse_installs(plan: Plan, installs: range, endpoint: str, asked: AskedBy
     outcome = Outcome()
     with KeptConnection(endpoint) as connection:
         for number in installs:
-            with _pretend_machine(endpoint, connection.post, plan, number, outcome) as machine:
+            with _machine_for(endpoint, connection.post, plan, number, outcome) as machine:
                 machine.now = agreed
                 RehearsedClient(registry, segments=asked.segments).close()
                 for day in range(plan.days):
@@ -182,7 +169,7 @@ def _time_of_day(plan: Plan, number: int, day: int) -> float:
     return Random(f"{plan.seed} {number} {day} hour").uniform(6, 22) * 3600
 
 
-def _run(plan: Plan, machine: PretendMachine, number: int, day: int) -> None:
+def _run(plan: Plan, machine: RehearsedMachine, number: int, day: int) -> None:
     machine.clients.clear()
     for client in list(RehearsedClient.living):
         client.start_in_rehearsal()
@@ -194,7 +181,7 @@ def _run(plan: Plan, machine: PretendMachine, number: int, day: int) -> None:
     machine.clients.clear()
 
 
-def _send_the_rest(machine: PretendMachine, registry: Registry, segments: Mapping[str, str]) -> None:
+def _send_the_rest(machine: RehearsedMachine, registry: Registry, segments: Mapping[str, str]) -> None:
     """All days, weeks and months are over: what is left is sent."""
     with RehearsedClient(registry, segments=segments) as client:
         client.flush()
@@ -203,13 +190,15 @@ def _send_the_rest(machine: PretendMachine, registry: Registry, segments: Mappin
 
 
 @contextmanager
-def _pretend_machine(
+def _machine_for(
     endpoint: str, post: Transport, plan: Plan, number: int, outcome: Outcome
-) -> Iterator[PretendMachine]:
+) -> Iterator[RehearsedMachine]:
     """An install's machine, for as long as it lives; every `Client` that is made meanwhile is on it."""
     random = Random(f"{plan.seed} {number} noise").randbytes if plan.repeatable else os.urandom
     with state_folder(plan.states) as directory:
-        machine = PretendMachine(endpoint, post, directory, random, _noon_of_today(), outcome)
+        machine = RehearsedMachine(
+            state_dir=directory, now=_noon_of_today(), endpoint=endpoint, post=post, random=random, outcome=outcome
+        )
         with (
             replaced(RehearsedClient, machine=machine),
             replaced(hubbub.client, Client=RehearsedClient),

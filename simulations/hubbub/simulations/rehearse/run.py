@@ -28,7 +28,8 @@ from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.lint import forgotten_silence
 from hubbub.protocol.refusal import IN_WORDS
 from hubbub.protocol.tally_files import fetch_tallies
-from hubbub.simulations.fleet import leave_interrupts_to_the_parent, state_folder
+from hubbub.simulations.fleet import leave_interrupts_to_the_parent
+from hubbub.simulations.pretend_machine import state_folder
 from hubbub.simulations.rehearse.app_file import AppFailed
 from hubbub.simulations.rehearse.installs import AskedBy, Outcome, Plan, rehearse_installs, try_out
 from hubbub.simulations.server import Collector, running_collector, running_dashboard
