@@ -24,7 +24,7 @@ from hubbub.client.vocabulary import Random as RandomBytes
 from hubbub.protocol.cadence import epoch_of, epoch_start
 from hubbub.protocol.vocabulary import Cadence
 from hubbub.protocol.wire import BATCH_ID
-from hubbub.simulations.people.histories import Crowd
+from hubbub.simulations.people.histories import InstallCrowd
 from hubbub.simulations.pretend_machine import NOWHERE, PretendMachine, state_folder
 
 CHUNK = 20
@@ -104,7 +104,7 @@ class FleetRun:
     source: str
     endpoint: str
     start: float
-    make_crowd: Callable[[], Crowd]
+    make_crowd: Callable[[], InstallCrowd]
     resend_every: int = 50
     """Each so many installs sends its last message again, as if the answer had been lost."""
     every: Cadence = "day"
@@ -186,10 +186,10 @@ def run_member(
     return counts
 
 
-_crowds: dict[tuple[str, float], Crowd] = {}
+_crowds: dict[tuple[str, float], InstallCrowd] = {}
 
 
-def _crowd_of(fleet: FleetRun) -> Crowd:
+def _crowd_of(fleet: FleetRun) -> InstallCrowd:
     """Drawn once per process, from the seed."""
     key = (fleet.endpoint, fleet.start)
     if key not in _crowds:

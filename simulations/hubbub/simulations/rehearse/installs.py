@@ -53,7 +53,7 @@ class AskedBy(NamedTuple):
 
 
 @dataclass(slots=True)
-class Outcome:
+class RehearsalTotals:
     """What became of some installs."""
 
     runs: int = 0
@@ -66,7 +66,7 @@ class Outcome:
     apps: dict[str, AskedBy] = field(default_factory=dict)
     """What clients were made with, by the app that their registry names."""
 
-    def add(self, other: Outcome) -> None:
+    def add(self, other: RehearsalTotals) -> None:
         self.runs += other.runs
         self.records += other.records
         self.counts += other.counts
@@ -79,7 +79,7 @@ class Outcome:
 class RehearsedMachine(PretendMachine):
     """The machine of one install of an app, and what is noted of it."""
 
-    outcome: Outcome
+    totals: RehearsalTotals
     clients: list[RehearsedClient] = field(default_factory=list)
     """Those of the current run."""
 
@@ -116,7 +116,7 @@ class RehearsedClient(Client):
         self._strict = True
         if self.should_ask:
             self.consent(True)
-        machine.outcome.apps[self.registry.app] = AskedBy(self.registry.source, dict(given.get("segments") or {}))
+        machine.totals.apps[self.registry.app] = AskedBy(self.registry.source, dict(given.get("segments") or {}))
         machine.clients.append(self)
         self.living.add(self)
 
@@ -136,25 +136,25 @@ def _mode_wanted(environ: Mapping[str, str] | None) -> str:
     return wanted if wanted in ("off", "local") and wanted != os.environ.get("HUBBUB_MODE") else "on"
 
 
-def try_out(plan: Plan) -> Outcome:
+def try_out(plan: Plan) -> RehearsalTotals:
     """One run, of which nothing is sent: what the app asks, and whether it runs at all."""
-    outcome = Outcome()
-    with _machine_for(NOWHERE, keep_in([]), plan, 0, outcome) as machine:
+    totals = RehearsalTotals()
+    with _machine_for(NOWHERE, keep_in([]), plan, 0, totals) as machine:
         _run(plan, machine, 0, 0)
-    return outcome
+    return totals
 
 
-def rehearse_installs(plan: Plan, installs: range, endpoint: str, asked: AskedBy, first_day: float) -> Outcome:
+def rehearse_installs(plan: Plan, installs: range, endpoint: str, asked: AskedBy, first_day: float) -> RehearsalTotals:
     """Let these installs live through all days, one after the other, and send what is due to the collector."""
     registry = Registry.parse(asked.source)
     last = first_day + (plan.days - 1) * DAY
     epochs = [(metric.every, epoch_of(metric.every, first_day), epoch_of(metric.every, last)) for metric in registry]
     agreed = min(epoch_start(every, first) for every, first, _ in epochs) - DAY / 2
     finished = max(epoch_start(every, last + 1) for every, _, last in epochs) + DAY / 2
-    outcome = Outcome()
+    totals = RehearsalTotals()
     with KeptConnection(endpoint) as connection:
         for number in installs:
-            with _machine_for(endpoint, connection.post, plan, number, outcome) as machine:
+            with _machine_for(endpoint, connection.post, plan, number, totals) as machine:
                 machine.now = agreed
                 RehearsedClient(registry, segments=asked.segments).close()
                 for day in range(plan.days):
@@ -162,7 +162,7 @@ def rehearse_installs(plan: Plan, installs: range, endpoint: str, asked: AskedBy
                     _run(plan, machine, number, day)
                 machine.now = finished
                 _send_the_rest(machine, registry, asked.segments)
-    return outcome
+    return totals
 
 
 def _time_of_day(plan: Plan, number: int, day: int) -> float:
@@ -174,7 +174,7 @@ def _run(plan: Plan, machine: RehearsedMachine, number: int, day: int) -> None:
     for client in list(RehearsedClient.living):
         client.start_in_rehearsal()
     run_app(plan.app, make_user(plan.seed, number, day))
-    machine.outcome.runs += 1
+    machine.totals.runs += 1
     for client in machine.clients:
         client.flush()
         client.close()
@@ -185,25 +185,25 @@ def _send_the_rest(machine: RehearsedMachine, registry: Registry, segments: Mapp
     """All days, weeks and months are over: what is left is sent."""
     with RehearsedClient(registry, segments=segments) as client:
         client.flush()
-        machine.outcome.counts.update(client.status().counts)
+        machine.totals.counts.update(client.status().counts)
     machine.clients.clear()
 
 
 @contextmanager
 def _machine_for(
-    endpoint: str, post: Transport, plan: Plan, number: int, outcome: Outcome
+    endpoint: str, post: Transport, plan: Plan, number: int, totals: RehearsalTotals
 ) -> Iterator[RehearsedMachine]:
     """An install's machine, for as long as it lives; every `Client` that is made meanwhile is on it."""
     random = Random(f"{plan.seed} {number} noise").randbytes if plan.repeatable else os.urandom
     with state_folder(plan.states) as directory:
         machine = RehearsedMachine(
-            state_dir=directory, now=_noon_of_today(), endpoint=endpoint, post=post, random=random, outcome=outcome
+            state_dir=directory, now=_noon_of_today(), endpoint=endpoint, post=post, random=random, totals=totals
         )
         with (
             replaced(RehearsedClient, machine=machine),
             replaced(hubbub.client, Client=RehearsedClient),
             replaced(of_client, Client=RehearsedClient),
-            observing(_observer(outcome)),
+            observing(_observer(totals)),
         ):
             yield machine
 
@@ -212,12 +212,12 @@ def _noon_of_today() -> float:
     return time.time() // DAY * DAY + DAY / 2
 
 
-def _observer(outcome: Outcome) -> Observer:
+def _observer(totals: RehearsalTotals) -> Observer:
     def observe(client: Client, name: str, value: Any) -> None:
-        outcome.records[name] += 1
+        totals.records[name] += 1
         metric = client.registry.metrics.get(name)
         if metric is not None and metric.shape.open_list and isinstance(value, str):
-            texts = outcome.texts.setdefault(name, set())
+            texts = totals.texts.setdefault(name, set())
             if len(texts) < MOST_TEXTS:
                 texts.add(value)
 
