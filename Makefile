@@ -68,7 +68,6 @@ proof: environment
 	$(BIN)/python -m pytest -m proof --resume -v $(PYTEST_OPTIONS)
 
 # Arithmetic alone, so that two can run at once.
-<<<<<<< HEAD
 STATED := $(addprefix tests/analysis/,test_regimes.py test_flag_enumeration.py test_uneven_weeks.py test_few_installs.py \
 	test_comparison.py test_quantile_changes.py test_stacked_definitions.py test_alerts.py test_distribution.py planning \
 	estimation/test_learnt_guesses.py estimation/test_left_out.py estimation/test_shares.py kinds/test_categorical.py \

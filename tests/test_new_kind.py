@@ -28,8 +28,9 @@ from hubbub.protocol.kinds import KINDS as PROTOCOL_KINDS
 from hubbub.protocol.label import words
 from hubbub.protocol.tally_files import Wanted
 from hubbub.simulations import Behaviour, Setting, audit_registry, default_population, simulate_metric
-from hubbub.simulations.fleet import Run, keep_in, run_install
+from hubbub.simulations.fleet import Run, run_install
 from hubbub.simulations.kinds import KINDS as SIMULATION_KINDS
+from hubbub.simulations.pretend_machine import keep_in
 from tests.collector.storage.kit import NOW, Place
 
 FILES = {

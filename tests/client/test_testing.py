@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from hubbub.client import Client
+from hubbub.client import client as of_client
 from hubbub.client.testing import recording
 from tests.client.answering_server import AnsweringServer
 from tests.client.install import Install
@@ -125,3 +127,20 @@ def test_a_client_with_a_clock_or_chance_of_its_own_says_that_it_is_a_test(tmp_p
     assert not Client(asks, state_dir=tmp_path).status().test
     for option in ({"clock": lambda: 0.0}, {"random": bytes}, {"timing": lambda *_: bytes(16)}):
         assert Client(asks, state_dir=tmp_path, **option).status().test
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_recordings_leave_the_client_as_it_was_and_may_lie_within_one_another(
+    install: Install, error: type[BaseException] | None
+) -> None:
+    client = install.client()
+    with suppress(KeyboardInterrupt), recording() as outer:
+        with recording() as inner:
+            client.record("dark_theme", True)
+        client.record("dark_theme", False)
+        assert vars(of_client)["__tracebackhide__"], "the inner one has not taken it away"
+        if error:
+            raise error
+    assert (len(outer), len(inner)) == (2, 1)
+    assert of_client.observers == []
+    assert "__tracebackhide__" not in vars(of_client)

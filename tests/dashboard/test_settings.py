@@ -110,6 +110,27 @@ def test_the_token_cannot_be_given_on_the_command_line() -> None:
     assert "HUBBUB_TOKEN" in help_text
 
 
+@pytest.mark.parametrize("before", [None, " secret "])
+def test_the_token_is_not_in_the_environment_while_it_serves_and_is_back_afterwards(monkeypatch, before) -> None:
+    """Also where a file gives another one, or none is needed: a browser that is opened inherits the environment."""
+    monkeypatch.delenv("HUBBUB_TOKEN", raising=False)
+    if before is not None:
+        monkeypatch.setenv("HUBBUB_TOKEN", before)
+    seen: list[object] = []
+
+    def served(settings: Settings) -> None:
+        seen.append((settings.token, os.environ.get("HUBBUB_TOKEN")))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hubbub.dashboard.commands._missing", served)
+    parser = ArgumentParser()
+    add_dashboard(parser)
+    with pytest.raises(KeyboardInterrupt):
+        run_dashboard(parser.parse_args(["--from", "http://127.0.0.1:9"]))
+    assert seen == [(before and "secret", None)]
+    assert os.environ.get("HUBBUB_TOKEN") == before
+
+
 def test_no_file_of_the_dashboard_is_long() -> None:
     paths = [path for path in FOLDER.rglob("*") if path.suffix in (".py", ".html", ".js", ".css")]
     assert len(paths) > 40

@@ -9,7 +9,8 @@ from hubbub.protocol.cadence import DAY
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.segments import all_segments
 from hubbub.protocol.wire import unpack
-from hubbub.simulations.fleet import MOST_ADDED_SINGLY, Run, keep_in, run_install
+from hubbub.simulations.fleet import MOST_ADDED_SINGLY, Run, run_install
+from hubbub.simulations.pretend_machine import keep_in
 from tests.registry_head import head
 
 NOW = 20_760 * DAY + DAY // 2

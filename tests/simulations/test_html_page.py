@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hubbub.analysis.render.plots import Row, RowPlot, Scale
+from hubbub.analysis.render.plots import PlotRow, RowPlot, Scale
 from hubbub.simulations.experiments.pictures import save
 from hubbub.simulations.html_page import html_page
 from tests.simulations.command import hubbub
@@ -67,7 +67,7 @@ def test_pages_are_drawn_without_the_packages_of_charts(monkeypatch: pytest.Monk
 
 
 def test_a_picture_is_a_file_of_its_own_with_its_style(tmp_path) -> None:
-    picture = RowPlot(scale=Scale.linear(0, 1, str), rows=(Row(name="a & b", dot=("blue", 0.5)),))
+    picture = RowPlot(scale=Scale.linear(0, 1, str), rows=(PlotRow(name="a & b", dot=("blue", 0.5)),))
     save(picture, "what it shows", tmp_path / "picture.svg")
     root = ElementTree.fromstring((tmp_path / "picture.svg").read_text(encoding="utf-8"))
     assert root.tag == "{http://www.w3.org/2000/svg}svg"

@@ -241,7 +241,7 @@ class Decoding:
 
     def _repr_html_(self) -> str:
         # By name, when a notebook asks: rendering knows results, and not the other way round.
-        return str(import_module("hubbub.analysis.render.text").html_table(self))
+        return str(import_module("hubbub.analysis.render.text").decoding_html(self))
 
 
 def first_and_last_day(epochs: tuple[str, ...]) -> tuple[str, str] | tuple[None, None]:

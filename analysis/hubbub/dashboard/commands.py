@@ -10,7 +10,7 @@ import sys
 import webbrowser
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from aiohttp import web
@@ -57,9 +57,26 @@ def add_dashboard(parser: ArgumentParser) -> None:
 
 
 def run_dashboard(arguments: Namespace) -> int:
+    with taken_from_environment("HUBBUB_TOKEN") as token:
+        return _run(arguments, token)
+
+
+@contextmanager
+def taken_from_environment(name: str) -> Iterator[str]:
+    """The variable's value, which is not in the environment meanwhile: the browser that is opened, and whatever is
+    started from it, would inherit the token."""
+    value = os.environ.pop(name, None)
+    try:
+        yield value or ""
+    finally:
+        if value is not None:
+            os.environ[name] = value
+
+
+def _run(arguments: Namespace, given_token: str) -> int:
     settings = Settings(
         source=tuple(arguments.source),
-        token=_token(arguments),
+        token=_token(arguments, given_token),
         trust=Path(arguments.trust) if arguments.trust else None,
         candidates=tuple(arguments.candidates),
         merge=arguments.merge,
@@ -81,8 +98,9 @@ def _missing(settings: Settings) -> Iterator[str]:
             yield f"--from must name a collector's address or tally files that are there, got {path}"
 
 
-def _token(arguments: Namespace) -> str | None:
-    """From a file or the environment; never from the command line, which every user of the machine can read."""
+def _token(arguments: Namespace, given: str) -> str | None:
+    """From a file or the environment (`given`); never from the command line, which every user of the machine can
+    read."""
     if not arguments.source[0].startswith(("http://", "https://")):
         return None
     if arguments.token_file:
@@ -90,7 +108,7 @@ def _token(arguments: Namespace) -> str | None:
         if not token or not token.isascii() or not token.isprintable():
             raise Invalid([f"{arguments.token_file}: must hold a token and nothing else"])
         return token
-    return os.environ.pop("HUBBUB_TOKEN", "").strip() or None
+    return given.strip() or None
 
 
 async def _serve(settings: Settings, *, browser: bool) -> None:

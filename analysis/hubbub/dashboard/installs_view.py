@@ -11,7 +11,7 @@ from hubbub.dashboard.chart_rows import Chart, ChartRow
 from hubbub.dashboard.periods import MOST_SPARK, UNITS, named, short, since
 from hubbub.dashboard.series_view import marks_of
 from hubbub.dashboard.snapshot import Snapshot
-from hubbub.dashboard.tables import NUMBERS, Column, Row, Table
+from hubbub.dashboard.tables import NUMBERS, Column, Table, TableRow
 from hubbub.protocol.printed import fixed_percent
 from hubbub.protocol.segments import NOT_SAID, OTHER, Segment, segment_order
 from hubbub.protocol.tally import Tally
@@ -127,5 +127,5 @@ def _table(found: Sequence[ActiveInstalls], every: Cadence) -> Table:
     return Table(
         caption=f"Active installs per {unit}",
         columns=(Column(unit.capitalize()), Column("Installs", NUMBERS)),
-        rows=tuple(Row(name=short(each.period, every), cells=(f"{each.installs:,}",)) for each in reversed(found)),
+        rows=tuple(TableRow(name=short(each.period, every), cells=(f"{each.installs:,}",)) for each in reversed(found)),
     )

@@ -35,7 +35,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TableRow:
     """`under`: below the detection limit. `set_apart`: its name is ours and no value, so it is set in italics."""
 
     name: str
@@ -52,7 +52,7 @@ class Table:
 
     caption: str
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     css: str = ""
     visible: bool = False
 
@@ -137,7 +137,7 @@ def by_period(decodings: Sequence[Decoding], value: str, role: Role, every: Cade
     rows_of = [decoding.index(value, role) for decoding in decodings]
     digits = digits_of(decodings, [[i] for i in rows_of])
     rows = [
-        Row(
+        TableRow(
             name=short(decoding.epochs[0], every),
             cells=(*_two_cells(decoding, i, digits), f"{decoding.num_reports:,}"),
             under=is_below(decoding, i),
@@ -174,8 +174,8 @@ def by_segment(decodings: Mapping[str, Decoding], key: str) -> Table:
         cells = [_figure_of(decoding, i, digits) for decoding, i in known]
         decoding, i = some[0]
         is_under = all(is_below(decoding, i) for decoding, i in some)
-        rows.append(Row(name=value_label(decoding, i), cells=tuple(cells), set_apart=_ours(role), under=is_under))
-    rows.append(Row(name="reports", cells=tuple(f"{d.num_reports:,}" for d in decodings.values()), set_apart=True))
+        rows.append(TableRow(name=value_label(decoding, i), cells=tuple(cells), set_apart=_ours(role), under=is_under))
+    rows.append(TableRow(name="reports", cells=tuple(f"{d.num_reports:,}" for d in decodings.values()), set_apart=True))
     columns = (Column("Value"), *(Column(value, NUMBERS) for value in decodings))
     return Table(caption=f"{first.metric} by {key}", columns=columns, rows=tuple(rows), css="by-segment")
 
@@ -192,7 +192,7 @@ def crossed(groups: Mapping[str, Mapping[str, Decoding]], row: tuple[str, Role],
         for place, (second, decoding) in enumerate(found.items()):
             i = decoding.index(*row)
             cells = (second, *_two_cells(decoding, i, digits), f"{decoding.num_reports:,}", _step(beside.get(second)))
-            rows.append(Row(name=name, cells=cells, again=place > 0, under=is_below(decoding, i)))
+            rows.append(TableRow(name=name, cells=cells, again=place > 0, under=is_below(decoding, i)))
     first = all_of[0]
     names = (
         keys[1].capitalize(),
@@ -232,13 +232,13 @@ def refusals(health: Health) -> Table:
     return Table(
         caption="Requests refused, by reason",
         columns=(Column("Reason"), Column("Times", NUMBERS)),
-        rows=tuple(Row(name=WHY_REFUSED.get(reason, reason), cells=(f"{count:,}",)) for reason, count in by_count),
+        rows=tuple(TableRow(name=WHY_REFUSED.get(reason, reason), cells=(f"{count:,}",)) for reason, count in by_count),
         visible=True,
     )
 
 
-def _row(decoding: Decoding, i: int, cells: Sequence[str], under: bool) -> Row:
-    return Row(name=value_label(decoding, i), cells=tuple(cells), set_apart=_ours(decoding.roles[i]), under=under)
+def _row(decoding: Decoding, i: int, cells: Sequence[str], under: bool) -> TableRow:
+    return TableRow(name=value_label(decoding, i), cells=tuple(cells), set_apart=_ours(decoding.roles[i]), under=under)
 
 
 def _ours(role: str) -> bool:

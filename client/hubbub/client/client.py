@@ -144,7 +144,7 @@ class Client:
         self._take("add", name, amount)
 
     def _take(self, call: str, name: str, value: Any) -> None:
-        for observe in _observers:
+        for observe in observers:
             observe(self, name, value)
         if not isinstance(name, str):
             return self._mistake(f"{call}: the name must be a string, got {type(name).__name__}", "unknown_metric")
@@ -432,8 +432,8 @@ class Client:
 
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
-_observers: list[Callable[[Client, str, Any], None]] = []
-"""Tests that want to know what an app records (hubbub.client.testing)."""
+observers: list[Callable[[Client, str, Any], None]] = []
+"""Whoever wants to know what an app records (hubbub.client.observing)."""
 
 
 def _close_all() -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # whoever has hubbub installed loads this module with every r
 def recording() -> Iterator[list[tuple[str, Any]]]:
     """Every (metric, value) recorded meanwhile, in order. A record that the registry refuses raises AssertionError."""
     from hubbub.client import client as of_client
+    from hubbub.client.observing import observing
     from hubbub.protocol.encoding import WrongValue
 
     records: list[tuple[str, Any]] = []
@@ -40,13 +41,10 @@ def recording() -> Iterator[list[tuple[str, Any]]]:
             raise AssertionError(f"record({name!r}, {value!r}): the value {error}") from None
         records.append((name, value))
 
-    of_client._observers.append(observe)
-    vars(of_client)["__tracebackhide__"] = True  # what pytest asks each frame for: ours say nothing to an app's author
-    try:
+    with observing(observe), pytest.MonkeyPatch.context() as patch:
+        # What pytest asks each frame for: ours say nothing to an app's author.
+        patch.setitem(vars(of_client), "__tracebackhide__", True)
         yield records
-    finally:
-        of_client._observers.remove(observe)
-        vars(of_client).pop("__tracebackhide__", None)
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ MAX_PAIR_CELLS = 1 << 20
 
 _KEYS = {"format", "version", "pair_hash", "pair", "epochs"}
 _EPOCH_KEYS = {"epoch", "num_batches", "first", "second", "both"}
-_Row = tuple[int, ...]
+_BitCounts = tuple[int, ...]
 
 
 class Pair(Value):
@@ -346,7 +346,7 @@ def _broken_rules(pair: Pair, epoch: int, counts: PairCounts) -> Iterator[str]:
 
 
 def _broken_table(
-    pair: Pair, widths: tuple[int, int], total: int, first: _Row, second: _Row, both: tuple[_Row, ...]
+    pair: Pair, widths: tuple[int, int], total: int, first: _BitCounts, second: _BitCounts, both: tuple[_BitCounts, ...]
 ) -> Iterator[tuple[str, str]]:
     """What cannot be true of the counts of one cohort pair: the field and the rule that it breaks."""
     if not 0 <= total <= MAX_COUNT:

@@ -1,7 +1,8 @@
 """The page for the people who are asked, in HTML, from the registry alone: the label in other words, with pictures.
 
-A bare install can make it. Words lie in `pages/privacy.*.toml`, one file for each language; everything filled in is
-escaped. The page needs no script, nothing from elsewhere and no style of its own but the one stylesheet.
+A bare install can make it. Words lie in `pages/privacy.*.toml`, one file for each language, the page in
+`pages/privacy.html` and its parts below; everything filled in is escaped. The page needs no script, nothing from
+elsewhere and no style of its own but the one stylesheet.
 """
 
 from __future__ import annotations
@@ -9,10 +10,8 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from html import escape
 from importlib.resources import files
 from math import exp
-from string import Template
 from typing import Any
 
 from hubbub.protocol.asked_parts import as_sentence
@@ -20,6 +19,7 @@ from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import Invalid
 from hubbub.protocol.label import found_again_in, in_fours, resembles_itself
 from hubbub.protocol.linking import num_groups
+from hubbub.protocol.markup import Markup, escaped, fill, join
 from hubbub.protocol.metric import Definition, Metric
 from hubbub.protocol.registry import Registry
 
@@ -27,20 +27,40 @@ LANGUAGES = ("en", "de", "fr")
 _PAGES = files("hubbub.protocol") / "pages"
 _SPANS = {"d": "days", "w": "weeks", "m": "months", "y": "years"}
 
+_STYLE = "<style>\n$style</style>"
+_STYLE_ELSEWHERE = '<link rel="stylesheet" href="$address">'
+_LINKS = "<nav>$links</nav>"
+_LINK = '<a href="$address" hreflang="$code" lang="$code">$language</a>'
+_ITEM = "<li>$sentence</li>"
+_COMMAND = "<div><dt>$purpose</dt><dd><code>hubbub $command --app $app</code></dd></div>"
+_DOT = '<circle class="$css" cx="$x" cy="$y" r="$radius"/>'
+_DOTS = (
+    '<figure><svg viewBox="0 0 100 100" role="img" aria-label="$aloud">$circles'
+    '</svg><figcaption class="small"><b>$number</b>$words</figcaption></figure>'
+)
+_QUESTION = (
+    '<div class="ask"><div><h3>$title</h3><p class="small quiet">$asked, $how_often$sampled. $why</p></div>'
+    '<div class="small"><svg height="18" role="img" aria-label="$aloud">'
+    '<line class="rail" x1="0" x2="100%" y1="9" y2="9"/>'
+    '<rect class="soft" x="0" y="6" height="6" width="$every%" rx="1"/>'
+    '<rect class="fill" x="0" y="6" height="6" width="$one%" rx="1"/>'
+    '<line class="start" x1="0" x2="0" y1="3" y2="15"/></svg><span>$said</span></div></div>'
+)
+
 
 class _Words:
-    """The words of one language. What is filled in is escaped."""
+    """The words of one language, which are HTML."""
 
     def __init__(self, language: str) -> None:
         if language not in LANGUAGES:
             raise Invalid([f"the language must be one of {', '.join(LANGUAGES)}, got {language!r}"])
         self.words: dict[str, Any] = tomllib.loads((_PAGES / f"privacy.{language}.toml").read_text(encoding="utf-8"))
 
-    def __call__(self, key: str, /, **given: object) -> str:
+    def __call__(self, key: str, /, **given: object) -> Markup:
         part: Any = self.words
         for name in key.split("."):
             part = part[name]
-        return Template(part).substitute({name: escape(str(value)) for name, value in given.items()})
+        return fill(part, **given)
 
 
 @cache
@@ -67,28 +87,32 @@ def privacy_page(
     example = next((metric for metric in registry if _how_key(metric) in words.words), next(iter(registry)))
     parts = {
         "code": language,
-        "app": escape(registry.app),
+        "app": registry.app,
         "style": _style(style),
         "languages": _languages(others or {}, language),
         "heading": words("heading", app=registry.app, questions=_questions_in_words(words, len(registry))),
         "how": _how(words, example),
         "sure": words("sure", name=_title(example)),
-        "dots": "\n".join(_dots(words, example)),
-        "questions": "\n".join(_question(words, metric) for metric in registry),
+        "dots": join(_dots(words, example), "\n"),
+        "questions": join((_question(words, metric) for metric in registry), "\n"),
         "lifetime": words("lifetime", limit=show(registry.lifetime_epsilon)),
-        "unprotected": "\n".join(f"<li>{sentence}</li>" for sentence in _unprotected(words, registry)),
-        "commands": "\n".join(_commands(words, registry.app)),
-        "called_back": words("called_back", kept="") + _kept(words, registry),
+        "unprotected": join((fill(_ITEM, sentence=each) for each in _unprotected(words, registry)), "\n"),
+        "commands": join(_commands(words, registry.app), "\n"),
+        "called_back": join([words("called_back", kept=""), _kept(words, registry)]),
         "contact": words(
             "contact", recipient=registry.recipient, owners=", ".join(dict.fromkeys(m.owner for m in registry))
         ),
-        "footer": words("footer", fingerprint=in_fours(registry.fingerprint))
-        + (words("footer_data", address=data) if data else ""),
+        "footer": join(
+            [
+                words("footer", fingerprint=in_fours(registry.fingerprint)),
+                words("footer_data", address=data) if data else "",
+            ]
+        ),
     }
     headings = [f"{part}_heading" for part in ("how", "sure", "asked", "not", "no")]
     plain = ["page", "skip", "lead", "consent", "kept_noise", "asked", *headings]
-    template = Template((_PAGES / "privacy.html").read_text(encoding="utf-8"))
-    return template.substitute(parts | {key: words(key) for key in plain})
+    template = (_PAGES / "privacy.html").read_text(encoding="utf-8")
+    return str(fill(template, **parts, **{key: words(key) for key in plain}))
 
 
 def guesses(epsilon: Any) -> int:
@@ -101,20 +125,20 @@ def _title(metric: Definition) -> str:
     return metric.name.replace("_", " ").capitalize()
 
 
-def _questions_in_words(words: _Words, number: int) -> str:
+def _questions_in_words(words: _Words, number: int) -> Markup:
     return words("one_question") if number == 1 else words("many_questions", number=number)
 
 
-def _languages(others: Mapping[str, str], language: str) -> str:
+def _languages(others: Mapping[str, str], language: str) -> Markup:
     links = (
-        f'<a href="{escape(address)}" hreflang="{code}" lang="{code}">{escape(_words(code).words["language"])}</a>'
+        fill(_LINK, address=address, code=code, language=_words(code).words["language"])
         for code, address in others.items()
         if code != language
     )
-    return f"<nav>{''.join(links)}</nav>" if others else ""
+    return fill(_LINKS, links=join(links)) if others else Markup()
 
 
-def _how(words: _Words, metric: Metric) -> str:
+def _how(words: _Words, metric: Metric) -> Markup:
     if _how_key(metric) not in words.words:
         return words("how_any")
     truth = round(100 * metric.noise.q_star)
@@ -126,56 +150,58 @@ def _how_key(metric: Metric) -> str:
     return f"how_{metric.kind}"
 
 
-def _style(address: str | None) -> str:
-    return (
-        f"<style>\n{stylesheet()}</style>" if address is None else f'<link rel="stylesheet" href="{escape(address)}">'
-    )
+def _style(address: str | None) -> Markup:
+    if address is None:
+        return fill(_STYLE, style=Markup(stylesheet()))
+    return fill(_STYLE_ELSEWHERE, address=address)
 
 
-def _dots(words: _Words, metric: Metric) -> Iterator[str]:
+def _dots(words: _Words, metric: Metric) -> Iterator[Markup]:
     steps = [("coin", 50), ("after_one", guesses(metric.epsilon_one_report))]
     if metric.every != "once":
         steps.append(("after_all", guesses(metric.epsilon_same_answer)))
     for key, number in steps:
-        circles = "".join(
-            f'<circle class="{"fill" if i < number else "wrong"}" cx="{5 + 10 * (i % 10)}" cy="{5 + 10 * (i // 10)}" '
-            f'r="{"3.7" if i < number else "3.2"}"/>'
-            for i in range(100)
-        )
-        aloud = words("of_100_aloud", number=number)
-        yield (
-            f'<figure><svg viewBox="0 0 100 100" role="img" aria-label="{aloud}">{circles}'
-            f'</svg><figcaption class="small"><b>{words("of_100", number=number)}</b>{words(key)}</figcaption></figure>'
+        yield fill(
+            _DOTS,
+            aloud=words("of_100_aloud", number=number),
+            circles=join(_dot(i, filled=i < number) for i in range(100)),
+            number=words("of_100", number=number),
+            words=words(key),
         )
 
 
-def _question(words: _Words, metric: Metric) -> str:
+def _dot(i: int, *, filled: bool) -> Markup:
+    css, radius = ("fill", 3.7) if filled else ("wrong", 3.2)
+    return fill(_DOT, css=css, x=5 + 10 * (i % 10), y=5 + 10 * (i // 10), radius=radius)
+
+
+def _question(words: _Words, metric: Metric) -> Markup:
     one = guesses(metric.epsilon_one_report)
     every = one if metric.every == "once" else guesses(metric.epsilon_same_answer)  # once, all messages are one
-    aloud = words("bar_aloud", one=one, all=every)
-    said = words("bar_once", all=every) if one == every else words("bar", one=one, all=every)
-    return (
-        f'<div class="ask"><div><h3>{escape(_title(metric))}</h3><p class="small quiet">{_asked(words, metric)}, '
-        f"{_how_often(words, metric)}{_sampled(words, metric)}. "
-        f"{escape(as_sentence(metric.why))}</p></div>"
-        f'<div class="small"><svg height="18" role="img" aria-label="{aloud}">'
-        f'<line class="rail" x1="0" x2="100%" y1="9" y2="9"/>'
-        f'<rect class="soft" x="0" y="6" height="6" width="{_along(every)}%" rx="1"/>'
-        f'<rect class="fill" x="0" y="6" height="6" width="{_along(one)}%" rx="1"/>'
-        f'<line class="start" x1="0" x2="0" y1="3" y2="15"/></svg><span>{said}</span></div></div>'
+    return fill(
+        _QUESTION,
+        title=_title(metric),
+        asked=_asked(words, metric),
+        how_often=_how_often(words, metric),
+        sampled=_sampled(words, metric),
+        why=as_sentence(metric.why),
+        aloud=words("bar_aloud", one=one, all=every),
+        every=_along(every),
+        one=_along(one),
+        said=words("bar_once", all=every) if one == every else words("bar", one=one, all=every),
     )
 
 
-def _how_often(words: _Words, metric: Metric) -> str:
+def _how_often(words: _Words, metric: Metric) -> Markup:
     history = metric.noise.history
     if history is None or history.hold == 1:
         return words(f"per.{metric.every}")
     return words(f"turn.{metric.every}", hold=history.hold, answers=history.answers)
 
 
-def _sampled(words: _Words, metric: Metric) -> str:
+def _sampled(words: _Words, metric: Metric) -> Markup:
     part, of = metric.sample.numerator, metric.sample.denominator
-    return words("sampled", part=f"{part:,}", of=f"{of:,}") if metric.sample < 1 else ""
+    return words("sampled", part=f"{part:,}", of=f"{of:,}") if metric.sample < 1 else Markup()
 
 
 def _along(number: int) -> int:
@@ -183,22 +209,22 @@ def _along(number: int) -> int:
     return 2 * (number - 50)
 
 
-def _asked(words: _Words, metric: Metric) -> str:
+def _asked(words: _Words, metric: Metric) -> Markup:
     """What sort of answer it is; a kind that the language does not know is said in English."""
     shape = metric.shape
     known = words.words["kinds"].get(shape.form, words.words["kinds"].get(metric.kind))
     if known is None:
-        return escape(shape.question())
+        return escaped(shape.question())
     asked = max(shape.width(cohort) for cohort in range(shape.num_cohorts))
-    room = words("spare", number=shape.spare) if shape.spare else ""
-    return Template(known).substitute(answers=len(shape.answers), asked=asked) + room
+    room = words("spare", number=shape.spare) if shape.spare else Markup()
+    return join([fill(known, answers=len(shape.answers), asked=asked), room])
 
 
-def _unprotected(words: _Words, registry: Registry) -> Iterator[str]:
+def _unprotected(words: _Words, registry: Registry) -> Iterator[Markup]:
     yield words("runs")
     if registry.segments:
         each = (words("segment_values", key=key, values=", ".join(values)) for key, values in registry.segments.items())
-        yield Template(words.words["segments"]).substitute(segments="; ".join(each))
+        yield words("segments", segments=join(each, "; "))
     yield words("address")
     groups = num_groups(registry.cohorts)
     if groups > 1:
@@ -229,12 +255,12 @@ def _unprotected(words: _Words, registry: Registry) -> Iterator[str]:
     yield words("devices")
 
 
-def _commands(words: _Words, app: str) -> Iterator[str]:
+def _commands(words: _Words, app: str) -> Iterator[Markup]:
     for key, command in (("look", "preview"), ("off", "off"), ("forget", "forget")):
-        yield f"<div><dt>{words(key)}</dt><dd><code>hubbub {command} --app {escape(app)}</code></dd></div>"
+        yield fill(_COMMAND, purpose=words(key), command=command, app=app)
 
 
-def _kept(words: _Words, registry: Registry) -> str:
+def _kept(words: _Words, registry: Registry) -> Markup:
     longest = max(registry, key=lambda metric: metric.retention_days).retention
     sentences = [words("only_totals", span=words(_SPANS[longest[-1]], number=longest[:-1]))]
     kept = [_title(metric) for metric in registry if metric.keep_reports]
@@ -244,5 +270,5 @@ def _kept(words: _Words, registry: Registry) -> str:
         pairs = [
             words("two", first=_title(a), second=_title(b)) for a, b in (p.metrics for p in registry.together.values())
         ]
-        sentences.append(Template(words.words["counted_in_pairs"]).substitute(pairs="; ".join(pairs)))
-    return " ".join(sentences)
+        sentences.append(words("counted_in_pairs", pairs=join(pairs, "; ")))
+    return join(sentences, " ")

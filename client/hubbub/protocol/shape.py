@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MAX_BITS = 65_536
 MAX_COHORTS = 65_536
+MAX_CROSSED = 256  # cells of two answers that are asked as one
 MAX_CELLS = 1 << 24
 """Bits times cohorts: what a collector counts for one metric and epoch must fit its memory many times over."""
 

@@ -6,17 +6,14 @@ real one would have sent: nothing here knows how answers are noised. Processes s
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import get_context
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -27,16 +24,12 @@ from hubbub.client.vocabulary import Random as RandomBytes
 from hubbub.protocol.cadence import epoch_of, epoch_start
 from hubbub.protocol.vocabulary import Cadence
 from hubbub.protocol.wire import BATCH_ID
-from hubbub.simulations.people.histories import Crowd
+from hubbub.simulations.people.histories import InstallCrowd
+from hubbub.simulations.pretend_machine import NOWHERE, PretendMachine, state_folder
 
 CHUNK = 20
 MOST_ADDED_SINGLY = 30
 """A sum up to this is added one by one, as an app that counts would; a larger one at once."""
-
-_MEMORY = Path("/dev/shm")  # noqa: S108  mkdtemp makes a directory of its own
-
-_ENVIRON = {"HUBBUB_MODE": "on"}
-"""Simulated installs are nobody's: no wish against telemetry in the environment around here is meant for them."""
 
 
 # --- one install --------------------------------------------------------------------------------------------------
@@ -60,52 +53,31 @@ def run_install(
     agreed: float,
     finished: float,
     segments: Mapping[str, str] | None = None,
-    endpoint: str = "http://127.0.0.1:9",
+    endpoint: str = NOWHERE,
     post: Transport = post_by_http,
     random: RandomBytes = os.urandom,
 ) -> Counter[str]:
     """One install's life: agree, record and send in each run, send once more when finished. What the client counted.
     `segments` are the facts of its build."""
-    now = agreed
-
-    def start() -> Client:
-        return Client(
-            registry,
-            endpoint=endpoint,
-            segments=segments,
-            state_dir=directory,
-            background=False,
-            post=post,
-            environ=_ENVIRON,
-            clock=lambda: now,
-            send_delay=lambda span: 0.0,
-            random=random,
-        )
-
     with state_folder() as directory:
-        client = start()
+        machine = PretendMachine(state_dir=directory, now=agreed, endpoint=endpoint, post=post, random=random)
+        client = Client(registry, segments=segments, **machine.for_client())
         client.consent(True)
         for run in runs:
             if run.restarted:
                 client.close()
-            now = run.moment
+            machine.now = run.moment
             if run.restarted:
-                client = start()
+                client = Client(registry, segments=segments, **machine.for_client())
             for name, value in run.values.items():
                 if value is not None:
                     _use(client, name, value)
             client.flush()
-        now = finished
+        machine.now = finished
         client.flush()
         counts = Counter(client.status().counts)
         client.close()
     return counts
-
-
-def state_folder(within: str | None = None) -> tempfile.TemporaryDirectory[str]:
-    """A place for the state of one install: in this folder, or in memory where there is such a place."""
-    memory = str(_MEMORY) if _MEMORY.is_dir() else None
-    return tempfile.TemporaryDirectory(prefix="hubbub-install-", dir=within or memory)
 
 
 def _use(client: Client, name: str, value: Any) -> None:
@@ -122,16 +94,6 @@ def _use(client: Client, name: str, value: Any) -> None:
         client.add(name, value)
 
 
-def keep_in(messages: list[bytes]) -> Transport:
-    """A transport that keeps every message and acknowledges it as a collector would; nothing reaches a network."""
-
-    def post(endpoint: str, body: bytes, timeout: float, /) -> Answer:
-        messages.append(body)
-        return Answer(200, json.dumps({"status": "stored", "batch_id": body[BATCH_ID].hex()}).encode())
-
-    return post
-
-
 # --- a fleet ------------------------------------------------------------------------------------------------------
 
 
@@ -142,7 +104,7 @@ class FleetRun:
     source: str
     endpoint: str
     start: float
-    make_crowd: Callable[[], Crowd]
+    make_crowd: Callable[[], InstallCrowd]
     resend_every: int = 50
     """Each so many installs sends its last message again, as if the answer had been lost."""
     every: Cadence = "day"
@@ -224,10 +186,10 @@ def run_member(
     return counts
 
 
-_crowds: dict[tuple[str, float], Crowd] = {}
+_crowds: dict[tuple[str, float], InstallCrowd] = {}
 
 
-def _crowd_of(fleet: FleetRun) -> Crowd:
+def _crowd_of(fleet: FleetRun) -> InstallCrowd:
     """Drawn once per process, from the seed."""
     key = (fleet.endpoint, fleet.start)
     if key not in _crowds:

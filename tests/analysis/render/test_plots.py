@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hubbub.analysis.render.plots import Panel, Plot, Row, RowPlot, Scale, Series
+from hubbub.analysis.render.plots import Panel, Plot, PlotRow, RowPlot, Scale, Series
 
 HOSTILE = '<script>alert("x")</script>&'
 UNIT = Scale.linear(0, 1, "{:g}".format, HOSTILE)
@@ -24,7 +24,9 @@ def panel(*series: Series, y: Scale = UNIT) -> Plot:
     "picture",
     [
         panel(Series(css="blue", line=[(0, 0), (1, 1)], dots=[(0.5, 0.5)], band=[(0, 0, 1), (1, 0, 1)])),
-        RowPlot(scale=UNIT, rows=(Row(name=HOSTILE, bars=(("blue", 0.4),), mark=0.2),), legend=(("blue", HOSTILE),)),
+        RowPlot(
+            scale=UNIT, rows=(PlotRow(name=HOSTILE, bars=(("blue", 0.4),), mark=0.2),), legend=(("blue", HOSTILE),)
+        ),
     ],
     ids=["panel", "rows"],
 )
@@ -63,10 +65,10 @@ def test_scales_are_linear_or_logarithmic_and_have_round_ticks() -> None:
 
 def test_bars_begin_at_zero_whatever_the_scale() -> None:
     scale = Scale.linear(-1, 1, "{:g}".format)
-    rows = (Row(name="a", bars=(("blue", 0.5), ("orange", -0.5))), Row(name="b", bars=(("blue", 0.5),)))
+    rows = (PlotRow(name="a", bars=(("blue", 0.5), ("orange", -0.5))), PlotRow(name="b", bars=(("blue", 0.5),)))
     markup = RowPlot(scale=scale, rows=rows).drawn("").markup
     found = re.findall(r'<rect class="fill (\w+)" x="([\d.]+)%" y="[\d.]+" width="([\d.]+)%"', markup)
     assert found == [("blue", "50.00", "25.00"), ("orange", "25.00", "25.00"), ("blue", "50.00", "25.00")]
-    stacked = RowPlot(scale=UNIT, rows=(Row(name="a", bars=(("blue", 0.2), ("orange", 0.3)), stacked=True),))
+    stacked = RowPlot(scale=UNIT, rows=(PlotRow(name="a", bars=(("blue", 0.2), ("orange", 0.3)), stacked=True),))
     found = re.findall(r'<rect class="fill (\w+)" x="([\d.]+)%" y="[\d.]+" width="([\d.]+)%"', stacked.drawn("").markup)
     assert found == [("blue", "0.00", "20.00"), ("orange", "20.00", "30.00")]

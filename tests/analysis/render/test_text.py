@@ -13,7 +13,7 @@ import pytest
 from hubbub.analysis import decode
 from hubbub.analysis.render.export import to_csv, to_json, write_parquet
 from hubbub.analysis.render.terminal import PLAIN, style_for
-from hubbub.analysis.render.text import html_table, table
+from hubbub.analysis.render.text import decoding_html, table
 from hubbub.analysis.result import COLUMNS
 from hubbub.protocol.kinds import Choice, String
 from tests.analysis.worlds import Strings, define, tally_of
@@ -134,8 +134,8 @@ def test_a_table_speaks_plain_words(strings, choices):
 
 def test_candidates_cannot_write_to_a_terminal_or_a_page(strings):
     assert "\x1b" not in table(strings, most=1_000)
-    page = html_table(strings, most=1_000)
-    assert strings._repr_html_() == html_table(strings)
+    page = decoding_html(strings, most=1_000)
+    assert strings._repr_html_() == decoding_html(strings)
     assert "<b>" not in page
     assert "<table>" in page
 

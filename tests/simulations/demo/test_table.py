@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 
-from hubbub.simulations.demo.run import Screen, TableRow, _table
+from hubbub.simulations.demo.run import DemoRow, Screen, _table
 
 
 def row(
     metric: str, value: str, truth: float, *, visible: bool = True, number: bool = False, segment: str = ""
-) -> TableRow:
-    return TableRow(
+) -> DemoRow:
+    return DemoRow(
         metric=metric,
         value=value,
         truth=truth,

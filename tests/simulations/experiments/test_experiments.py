@@ -22,7 +22,7 @@ import pytest
 from scipy import stats
 
 from hubbub.analysis.publishing.count_noise import CountNoise
-from hubbub.analysis.render.plots import Row, RowPlot, Scale
+from hubbub.analysis.render.plots import PlotRow, RowPlot, Scale
 from hubbub.client.respond import respond
 from hubbub.collector import intake
 from hubbub.command.main import main
@@ -361,7 +361,7 @@ def an_experiment(low: float, figures: dict[str, float] | None = None) -> Experi
             figures={"a": 0.0} if figures is None else figures,
             columns=("x",),
             rows=(("1",),),
-            chart=RowPlot(scale=Scale.linear(0, 1, str), rows=(Row(name="<x>", dot=("blue", 0.5)),)),
+            chart=RowPlot(scale=Scale.linear(0, 1, str), rows=(PlotRow(name="<x>", dot=("blue", 0.5)),)),
             caption="c",
             meaning=("m",),
         ),

@@ -10,7 +10,15 @@ import pytest
 from hubbub.protocol.kinds import Mean, String
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import parse_population
-from hubbub.simulations.people.histories import ABSENT, AWAY, Crowd, Histories, draw_crowd, draw_histories, one_crowd
+from hubbub.simulations.people.histories import (
+    ABSENT,
+    AWAY,
+    Histories,
+    InstallCrowd,
+    draw_crowd,
+    draw_histories,
+    one_crowd,
+)
 from tests.chance import assert_binomial, power
 
 STRING = String(num_bits=8, num_hashes=1, num_cohorts=4)
@@ -141,14 +149,14 @@ def test_a_crowd_answers_every_metric_and_metrics_are_independent_of_each_other(
 def test_an_install_records_its_own_history_of_every_metric():
     one = Histories(("a", "b"), np.array([[0, 1, AWAY], [ABSENT, 1, 1]]), np.array([1, 1]))
     other = Histories((True,), np.array([[0, ABSENT, AWAY], [0, 0, 0]]), np.array([1, 1]))
-    crowd = Crowd({"m": one, "n": other})
+    crowd = InstallCrowd({"m": one, "n": other})
     assert crowd.of_install(0) == [{"m": "a", "n": True}, {"m": "b", "n": None}, None]
     assert crowd.of_install(1) == [{"m": None, "n": True}, {"m": "b", "n": True}, {"m": "b", "n": True}]
     assert [epoch["m"] for epoch in crowd.epochs] == [["a", None], ["b", "b"], [None, "b"]]
 
 
-def crowd_of(values: tuple, answers: list[list[int]]) -> Crowd:
-    return Crowd({"m": Histories(values, np.array(answers), np.ones(len(answers), int))})
+def crowd_of(values: tuple, answers: list[list[int]]) -> InstallCrowd:
+    return InstallCrowd({"m": Histories(values, np.array(answers), np.ones(len(answers), int))})
 
 
 def test_crowds_of_several_segments_become_one_in_which_everybody_keeps_answers_and_segment():

@@ -25,7 +25,14 @@ from hubbub.protocol.metric import MOST_GRACE
 from hubbub.protocol.tally import Counts, Tally
 from hubbub.simulations.rehearse.app_file import AppFailed, find_app, make_user
 from hubbub.simulations.rehearse.command import MOST_DAYS
-from hubbub.simulations.rehearse.installs import AskedBy, Outcome, Plan, RehearsedClient, live, try_out
+from hubbub.simulations.rehearse.installs import (
+    AskedBy,
+    Plan,
+    RehearsalTotals,
+    RehearsedClient,
+    rehearse_installs,
+    try_out,
+)
 from hubbub.simulations.rehearse.run import _check, _estimates, _learn, _patient, first_day
 from hubbub.simulations.server import Collector, running_collector
 from tests import forked
@@ -99,13 +106,13 @@ def test_what_pretend_users_do_is_counted_each_on_an_install_of_their_own(folder
     """A memo that one user left for the next would show: three of four would then say what the first one said."""
     plan = plan_of(folder, START + USE)
     first = first_day(Registry.parse(METRICS), plan.days, time.time())
-    outcome = live(plan, range(8), collector.url, AskedBy(METRICS, {}), first)
+    totals = rehearse_installs(plan, range(8), collector.url, AskedBy(METRICS, {}), first)
     weeks = {epoch_of("week", first + day * DAY) for day in range(plan.days)}
     reports = 8 * (2 * plan.days + len(weeks))
-    assert outcome.runs == 8 * plan.days
-    assert outcome.records == {"dark": 16, "unit": 16, "page": 16}
-    assert outcome.texts == {"page": {"https://0.example/", "https://1.example/"}}
-    assert outcome.counts["made"] == outcome.counts["sent"] == reports
+    assert totals.runs == 8 * plan.days
+    assert totals.records == {"dark": 16, "unit": 16, "page": 16}
+    assert totals.texts == {"page": {"https://0.example/", "https://1.example/"}}
+    assert totals.counts["made"] == totals.counts["sent"] == reports
     assert collector.health().reports == reports
     assert share(collector, "dark", "yes") == 0.2  # 2 of 8, rounded
     assert share(collector, "unit", "lines") == 1.0
@@ -122,7 +129,9 @@ def test_a_cross_is_read_where_its_metrics_were_recorded(monkeypatch: pytest.Mon
     monkeypatch.setattr("hubbub.simulations.rehearse.run.fetch_tallies", lambda url, token: [counted])
     nowhere = Collector(url="", token="")
     said = {
-        records: [line for line in _estimates(registry, nowhere, Outcome(records=Counter(records))) if "both" in line]
+        records: [
+            line for line in _estimates(registry, nowhere, RehearsalTotals(records=Counter(records))) if "both" in line
+        ]
         for records in (("late",), ())
     }
     assert said[()] == ["  both  Never recorded."]
@@ -257,8 +266,8 @@ def rehearsed(folder: Path, *words: object, status: int = 0) -> str:
     return done.stderr if status else done.stdout
 
 
-def tried(plan: Plan) -> Future[Outcome]:
-    future: Future[Outcome] = Future()
+def tried(plan: Plan) -> Future[RehearsalTotals]:
+    future: Future[RehearsalTotals] = Future()
     future.set_result(try_out(plan))
     return future
 

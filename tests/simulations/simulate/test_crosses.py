@@ -15,10 +15,11 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.tally import Tally, count
 from hubbub.protocol.wire import unpack
-from hubbub.simulations.fleet import FleetRun, keep_in, run_member
+from hubbub.simulations.fleet import FleetRun, run_member
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import default_population
-from hubbub.simulations.people.histories import Crowd, Histories
+from hubbub.simulations.people.histories import Histories, InstallCrowd
+from hubbub.simulations.pretend_machine import keep_in
 from hubbub.simulations.simulate import run
 from hubbub.simulations.simulate.clients import first_moment
 from hubbub.simulations.simulate.run import Setting, simulate_clients, simulate_metric
@@ -58,7 +59,7 @@ def test_the_cells_that_are_seen_are_those_that_people_have(way: str) -> None:
 
 def in_this_process(source: str, histories: dict[str, Histories], *, now: float, **_: object) -> dict[str, Tally]:
     """In place of a collector and a pool: the real client, from `record` to the bytes of its messages."""
-    crowd, registry = Crowd(histories), Registry.parse(source)
+    crowd, registry = InstallCrowd(histories), Registry.parse(source)
     epochs = next(iter(histories.values())).num_epochs
     start = first_moment("day", epochs, now)
     fleet = FleetRun(source=source, endpoint="http://127.0.0.1:9", start=start, make_crowd=lambda: crowd)

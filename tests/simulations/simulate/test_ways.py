@@ -19,11 +19,12 @@ from hubbub.protocol.registry import Registry
 from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.tally import count
 from hubbub.protocol.wire import unpack
-from hubbub.simulations.fleet import FleetRun, keep_in, run_member
+from hubbub.simulations.fleet import FleetRun, run_member
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.crosses import crossed_installs
 from hubbub.simulations.people.distribution import default_population, parse_population
-from hubbub.simulations.people.histories import AWAY, Crowd, Histories, draw_histories
+from hubbub.simulations.people.histories import AWAY, Histories, InstallCrowd, draw_histories
+from hubbub.simulations.pretend_machine import keep_in
 from hubbub.simulations.simulate.clients import client_tallies
 from hubbub.simulations.simulate.exact import exact_tally
 from hubbub.simulations.simulate.reports import report_tally
@@ -116,7 +117,7 @@ def exact(name: str) -> np.ndarray:
 @cache
 def from_clients() -> dict[str, np.ndarray]:
     """A few crowds through the real client from `record` to the bytes of its messages; no network."""
-    crowd = Crowd({name: lived for name, lived in histories().items() if not REGISTRY[name].shape.factors})
+    crowd = InstallCrowd({name: lived for name, lived in histories().items() if not REGISTRY[name].shape.factors})
     known = by_short_hash(REGISTRY.in_all_segments())
     fleet = FleetRun(source=SOURCE, endpoint="http://127.0.0.1:9", start=86_400 * FIRST, make_crowd=lambda: crowd)
     found: dict[str, list] = {name: [] for name in KEYS}

@@ -27,9 +27,9 @@ from hubbub.protocol import epsilon as eps
 from hubbub.protocol.channel import Noise
 from hubbub.protocol.epsilon import show
 from hubbub.protocol.invalid import require
-from hubbub.protocol.kinds.cross import MOST_CELLS as MOST_CROSSED
 from hubbub.protocol.noise import category_noise, one_bit_noise
 from hubbub.protocol.printed import points, short_number, short_percent, text_table
+from hubbub.protocol.shape import MAX_CROSSED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class CrosstabPlan:
 
     def _cross(self) -> float | None:
         cells = self.groups * self.answers
-        if cells > MOST_CROSSED:
+        if cells > MAX_CROSSED:
             return None
         found = one_of(noise_of(self.epsilon, cells), cells)
         law = CrossLaw(CrossGroup(np.eye(1 + found.expected.shape[1])[0], 1.0, found), (self.groups, self.answers))

@@ -1,19 +1,18 @@
 """A release as one HTML page, fit for a public web site: it asks no other file and no network, and runs no script.
 
 Everything that comes from a file is escaped. The facts stand in it once more as JSON, for `hubbub release --verify`.
-What is the same on every such page is in `pages/release.html`.
+What is the same on every such page is in `pages/release.html`, and its parts are below.
 """
 
 from __future__ import annotations
 
 import json
-from html import escape
 from importlib.resources import files
-from string import Template
 from typing import Any
 
 from hubbub.analysis.publishing.released_file import SCRIPT
 from hubbub.protocol.invalid import plural
+from hubbub.protocol.markup import Markup, fill, join
 from hubbub.protocol.printed import intervals_of, number, percent
 from hubbub.protocol.segments import in_words
 
@@ -22,49 +21,66 @@ _NOT_FOUND = "No text was found that enough installs share."
 _SEARCHED = "Texts that enough installs share, found without a list, which the intervals allow for."
 _PAGE = files("hubbub.analysis.publishing") / "pages" / "release.html"
 
+_PARAGRAPH = "<p>$words</p>"
+_STATEMENT = "<li>$statement</li>\n"
+_METRIC = "<h2>$name</h2>$words$table"
+_TABLE = (
+    '<table><tr><th>when</th><th>value</th><th class="n">estimate</th><th class="n">interval</th></tr>$rows</table>'
+)
+_ROW = '<tr><td>$epochs</td><td>$value</td><td class="n">$estimate</td><td class="n">$low to $high</td></tr>'
+
 
 def to_html(facts: dict[str, Any]) -> str:
-    """The page: a template, whose parts are escaped here."""
+    """The page: a template, into which everything is filled escaped."""
     figures = [*_choice(facts["choice"]), *(_metric(one) for one in facts["metrics"])]
-    parts = {
-        "intervals": intervals_of(facts["confidence"]),
-        "count_noise": escape(facts["count_noise"]),
-        "figures": "".join(f"{part}\n" for part in figures),
-        "statements": "".join(f"<li>{escape(sentence)}</li>\n" for sentence in facts["statements"]),
-        "facts": SCRIPT + json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c") + "</script>",
-    }
-    return Template(_PAGE.read_text(encoding="utf-8")).substitute(parts)
+    page = fill(
+        _PAGE.read_text(encoding="utf-8"),
+        intervals=intervals_of(facts["confidence"]),
+        count_noise=facts["count_noise"],
+        figures=join(join([part, "\n"]) for part in figures),
+        statements=join(fill(_STATEMENT, statement=sentence) for sentence in facts["statements"]),
+        facts=join([Markup(SCRIPT), _in_a_script(facts), Markup("</script>")]),
+    )
+    return str(page)
 
 
-def _choice(choice: dict[str, Any] | None) -> list[str]:
+def _in_a_script(facts: dict[str, Any]) -> Markup:
+    """JSON is as it is in a script, but for what could end it."""
+    return Markup(json.dumps(facts, ensure_ascii=False).replace("<", "\\u003c"))
+
+
+def _choice(choice: dict[str, Any] | None) -> list[Markup]:
     if choice is None:
         return []
     words = f"The {choice['top']} of {choice['among']} with the most reports by {choice['by']}, chosen with noise, too."
-    return [f"<p>{escape(words)}</p>"]
+    return [fill(_PARAGRAPH, words=words)]
 
 
-def _metric(one: dict[str, Any]) -> str:
+def _metric(one: dict[str, Any]) -> Markup:
     segment = in_words(one["metric"].get("segment", {}).items())
-    title = f"<h2>{escape(', '.join(filter(None, (one['metric']['name'], segment))))}</h2>"
+    name = ", ".join(filter(None, (one["metric"]["name"], segment)))
+    words = _words(one)
+    table = fill(_TABLE, rows=join(_row(figure, one["unit"]) for figure in one["figures"])) if one["figures"] else ""
+    return fill(_METRIC, name=name, words=fill(_PARAGRAPH, words=words) if words else "", table=table)
+
+
+def _words(one: dict[str, Any]) -> str:
+    """What is said before the figures of a metric, or instead of them."""
     listed, searched = one["candidates"], one["metric"]["shape"].get("discover")
     if not one["figures"]:
         nothing = f"None of {plural(listed, 'string')} was detected." if listed else _TOO_FEW
-        return f"{title}<p>{_NOT_FOUND if searched else nothing}</p>"
-    rows = "".join(_row(figure, one["unit"]) for figure in one["figures"])
-    head = '<tr><th>when</th><th>value</th><th class="n">estimate</th><th class="n">interval</th></tr>'
-    words = ""
+        return _NOT_FOUND if searched else nothing
     if searched:
-        words = f"<p>{_SEARCHED}</p>"
-    elif listed:
-        words = f"<p>Detected among {plural(listed, 'string')} that were looked for, which the intervals allow for.</p>"
-    return f"{title}{words}<table>{head}{rows}</table>"
+        return _SEARCHED
+    return (
+        f"Detected among {plural(listed, 'string')} that were looked for, which the intervals allow for."
+        if listed
+        else ""
+    )
 
 
-def _row(figure: dict[str, Any], unit: str) -> str:
+def _row(figure: dict[str, Any], unit: str) -> Markup:
     say = percent if figure["is_share"] else number
     after = "" if figure["is_share"] or not unit else f" {unit}"
-    estimate, low, high = (escape(f"{say(figure[name])}{after}") for name in ("estimate", "low", "high"))
-    return (
-        f"<tr><td>{escape(figure['epochs'])}</td><td>{escape(figure['value'])}</td>"
-        f'<td class="n">{estimate}</td><td class="n">{low} to {high}</td></tr>'
-    )
+    numbers = {name: f"{say(figure[name])}{after}" for name in ("estimate", "low", "high")}
+    return fill(_ROW, epochs=figure["epochs"], value=figure["value"], **numbers)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 
 import numpy as np
 
 from hubbub.analysis.crosstab_result import Crosstab
 from hubbub.analysis.render.crosstab_words import Cell, answer, cell_of, means_in_words, remarks, view
 from hubbub.analysis.render.digits import SPACE
+from hubbub.analysis.render.html_table import html_table
 from hubbub.analysis.render.terminal import PLAIN, Style
-from hubbub.analysis.render.text import html_row
 from hubbub.analysis.result import epoch_span
 from hubbub.protocol.invalid import plural
 from hubbub.protocol.printed import intervals_of, percent, text_table
@@ -36,13 +35,8 @@ def crosstab_table(crosstab: Crosstab, given: int | None = 0, style: Style = PLA
 
 def crosstab_html(crosstab: Crosstab, given: int | None = 0) -> str:
     """For notebooks."""
-    header, rows = _cells(crosstab, given)
-    notes = "".join(f"<li>{escape(remark)}</li>" for remark in [*_hidden(crosstab, given), *remarks(crosstab)])
-    said = escape(f"{_title(crosstab)}. {answer(crosstab, given or 0)}")
-    return (
-        f"<table><caption>{said}</caption><thead>{html_row(header, 'th')}</thead>"
-        f"<tbody>{''.join(html_row(cells, 'td') for cells in rows)}</tbody></table><ul>{notes}</ul>"
-    )
+    caption = f"{_title(crosstab)}. {answer(crosstab, given or 0)}"
+    return html_table(caption, *_cells(crosstab, given), [*_hidden(crosstab, given), *remarks(crosstab)])
 
 
 def _title(crosstab: Crosstab) -> str:

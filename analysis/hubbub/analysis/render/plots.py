@@ -107,7 +107,7 @@ class Plot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class PlotRow:
     """A name and what stands beside it: bars one below the other (or, `stacked`, behind each other), an estimate in its
     interval, a mark."""
 
@@ -124,7 +124,7 @@ class RowPlot:
     """Rows on one scale, below which its numbers stand."""
 
     scale: Scale
-    rows: tuple[Row, ...]
+    rows: tuple[PlotRow, ...]
     legend: Legend = ()
     limit: float | None = None
     """A dashed line through all rows."""
@@ -157,7 +157,7 @@ class RowPlot:
         return _picture(top + height + below, words, [_legend(self.legend), *names, inner])
 
 
-def _row_marks(row: Row, scale: Scale, top: int, size: int) -> str:
+def _row_marks(row: PlotRow, scale: Scale, top: int, size: int) -> str:
     middle, found, start = top + size / 2, [], 0.0
     zero = scale.at(max(scale.low, min(0.0, scale.high)))
     for place, (css, value) in enumerate(row.bars):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from html import escape
+from collections.abc import Callable
 from math import floor, log10
 
 import numpy as np
 
 from hubbub.analysis.comparison import Comparison
 from hubbub.analysis.estimation.detection import Rule
+from hubbub.analysis.render.html_table import html_table
 from hubbub.analysis.render.terminal import PLAIN, Style
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding, Role, epoch_span
 from hubbub.protocol.invalid import plural
@@ -271,19 +271,10 @@ def _side(decoding: Decoding, other: Decoding) -> str:
     return segment if decoding.epochs == other.epochs else f"{segment}, {epochs}"
 
 
-def html_table(decoding: Decoding, most: int = SHOWN) -> str:
+def decoding_html(decoding: Decoding, most: int = SHOWN) -> str:
     """For notebooks."""
-    body = "".join(html_row(cells(decoding, i), "td") for i in decoding.top_rows(most))
-    notes = "".join(f"<li>{escape(remark)}</li>" for remark in [*_hidden(decoding, most), *remarks(decoding)])
-    return (
-        f"<table><caption>{escape(_title(decoding))}</caption><thead>{html_row(_header(decoding), 'th')}</thead>"
-        f"<tbody>{body}</tbody></table><ul>{notes}</ul>"
-    )
-
-
-def html_row(cells: Iterable[str], tag: str) -> str:
-    """A row of a table in a notebook, of `th` or `td`."""
-    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+    rows = (cells(decoding, i) for i in decoding.top_rows(most))
+    return html_table(_title(decoding), _header(decoding), rows, [*_hidden(decoding, most), *remarks(decoding)])
 
 
 def _count(installs: float) -> str:

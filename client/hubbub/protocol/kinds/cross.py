@@ -18,13 +18,12 @@ from hubbub.protocol.history import History, category_history
 from hubbub.protocol.invalid import brief, require
 from hubbub.protocol.kinds import KINDS, shape_class
 from hubbub.protocol.noise import category_noise
-from hubbub.protocol.shape import ONE_OF_MANY, Beside, Factor, Shape
+from hubbub.protocol.shape import MAX_CROSSED, ONE_OF_MANY, Beside, Factor, Shape
 from hubbub.protocol.value import cached_property
 
 if TYPE_CHECKING:
     from hubbub.protocol.vocabulary import Reader
 
-MOST_CELLS = 256
 BETWEEN = " · "
 """Stands between the two answers of a cell in its name."""
 
@@ -45,10 +44,10 @@ class Cross(Shape, kw_only=True):
         first, second = self.factors
         if first.name == second.name:
             yield f"of must name two different metrics, got {first.name} twice"
-        if self.categories > MOST_CELLS:
+        if self.categories > MAX_CROSSED:
             yield (
-                f"a cross must have at most {MOST_CELLS} cells, got {len(first.categories)} categories of {first.name} "
-                f"x {len(second.categories)} of {second.name} = {self.categories}"
+                f"a cross must have at most {MAX_CROSSED} cells, got {len(first.categories)} categories of "
+                f"{first.name} x {len(second.categories)} of {second.name} = {self.categories}"
             )
             return
         repeated = [name for name, times in Counter(self.answers).items() if times > 1]

@@ -15,7 +15,7 @@ from hubbub.collector.storage.log import Damaged
 
 TOTALS_SCHEMA = "create table totals (name text primary key, num_rows integer, crc_sum integer, crc integer) strict;"
 
-Row = tuple[object, ...]
+StoredRow = tuple[object, ...]
 
 
 def checksum(table: str, row: Sequence[object]) -> int:
@@ -37,7 +37,7 @@ class CheckedRows:
     def create(self, table: str) -> None:
         self._write_total(table, 0, 0)
 
-    def insert(self, table: str, rows: Iterable[Row]) -> None:
+    def insert(self, table: str, rows: Iterable[StoredRow]) -> None:
         """Add rows, given without their checksums."""
         num_rows = crc_sum = 0
         for row in rows:
@@ -54,7 +54,7 @@ class CheckedRows:
         if gone:
             self._add(table, -len(gone), -sum(crc for (crc,) in gone))
 
-    def rows(self, table: str) -> Iterator[Row]:
+    def rows(self, table: str) -> Iterator[StoredRow]:
         """All rows without their checksums. Raises `Damaged` at the first that is not as it was written."""
         num_rows = crc_sum = 0
         for *row, crc in self._db.execute(f"select * from {table}"):  # noqa: S608  # a name of ours

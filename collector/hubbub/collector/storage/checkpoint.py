@@ -21,7 +21,7 @@ import numpy as np
 
 from hubbub.collector.catalog import CountedPair, with_known_names
 from hubbub.collector.message_layout import CRC_BYTES, ID_BYTES, RECORD_BYTES, day_bytes
-from hubbub.collector.storage.checked_rows import TOTALS_SCHEMA, CheckedRows, Row
+from hubbub.collector.storage.checked_rows import TOTALS_SCHEMA, CheckedRows, StoredRow
 from hubbub.collector.storage.counting import Cells, MetricEpoch
 from hubbub.collector.storage.log import START, Damaged, Position, other_version
 from hubbub.protocol.invalid import Invalid
@@ -147,7 +147,7 @@ class Checkpoint:
             for _ in self._checked.rows(table):
                 pass
 
-    def fill(self, tables: Mapping[str, Iterable[Row]]) -> None:
+    def fill(self, tables: Mapping[str, Iterable[StoredRow]]) -> None:
         """Put rows into a file that has none yet."""
         with self._transaction():
             self._checked.delete("state", "true", [])
@@ -284,7 +284,7 @@ class Checkpoint:
     def _definitions(self) -> dict[str, Counted]:
         return {row[0]: counted_from_json(json.loads(row[1])) for row in self._rows("metrics")}
 
-    def _replace_metric(self, row: Row) -> None:
+    def _replace_metric(self, row: StoredRow) -> None:
         self._checked.delete("metrics", "metric_hash = ?", row[:1])
         self._checked.insert("metrics", [row])
 
@@ -300,7 +300,7 @@ class Checkpoint:
             self._replace_state((*state, min_reports, 0))
         self._db.execute(f"pragma busy_timeout = {_BUSY_MILLISECONDS}")
 
-    def _replace_state(self, row: Row) -> None:
+    def _replace_state(self, row: StoredRow) -> None:
         self._checked.delete("state", "one = 1", [])
         self._checked.insert("state", [row])
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hubbub.collector.storage.backup import copy_operator_files, new_directory
-from hubbub.collector.storage.checked_rows import Row, checksum
+from hubbub.collector.storage.checked_rows import StoredRow, checksum
 from hubbub.collector.storage.checkpoint import Checkpoint
 from hubbub.collector.storage.log import START, Log, Position, Salvage
 from hubbub.protocol.cadence import epoch_text
@@ -88,7 +88,7 @@ class _Repair:
             checkpoint.close()
         return self._lost
 
-    def _salvaged_rows(self) -> dict[str, list[Row]]:
+    def _salvaged_rows(self) -> dict[str, list[StoredRow]]:
         if not (self._data / "store.sqlite").exists():
             self._lost.append("store.sqlite is missing: all counts and ids that were in it")
             return {table: [] for table in _TITLES}
@@ -99,9 +99,9 @@ class _Repair:
                 db.text_factory = lambda data: data.decode("utf-8", "replace")  # a damaged text is one damaged row
                 return {table: self._rows(db, table) for table in _TITLES}
 
-    def _rows(self, db: sqlite3.Connection, table: str) -> list[Row]:
-        good: list[Row] = []
-        bad: list[Row] = []
+    def _rows(self, db: sqlite3.Connection, table: str) -> list[StoredRow]:
+        good: list[StoredRow] = []
+        bad: list[StoredRow] = []
         for *row, crc in _readable(db, table):
             (good if crc == checksum(table, row) else bad).append(tuple(row))
         if table == "metrics":  # the first to be read, so that all that follows can be called by its name
@@ -117,7 +117,7 @@ class _Repair:
             self._lost.append(f"{_TITLES[table]}: {len(good)} rows, though there should be {expected}")
         return good
 
-    def _named(self, table: str, row: Row) -> str:
+    def _named(self, table: str, row: StoredRow) -> str:
         if table in ("counts", "handed_out", "purged", "kept"):
             return f" of {self._metric_and_epoch(row)}"
         if table == "metrics":
@@ -126,7 +126,7 @@ class _Repair:
             return ", one save of them; batches among them that are sent again would count twice"
         return ""
 
-    def _metric_and_epoch(self, row: Row) -> str:
+    def _metric_and_epoch(self, row: StoredRow) -> str:
         metric = self._definitions.get(str(row[0]))
         if metric is None:
             return f"metric {str(row[0])[:40]}, epoch {row[1]}"
@@ -135,7 +135,7 @@ class _Repair:
         except (ValueError, OverflowError):
             return f"{metric.name}, epoch {row[1]}"
 
-    def _is_defined(self, table: str, row: Row) -> bool:
+    def _is_defined(self, table: str, row: StoredRow) -> bool:
         known = str(row[0]) in self._definitions
         if not known:
             self._lost.append(f"{_TITLES[table]} of {self._metric_and_epoch(row)}: its definition is lost")
@@ -179,9 +179,9 @@ def _where(position: Position) -> tuple[int, int]:
     return position.segment, position.offset
 
 
-def _readable(db: sqlite3.Connection, table: str) -> list[Row]:
+def _readable(db: sqlite3.Connection, table: str) -> list[StoredRow]:
     """The rows that SQLite can reach, from the front to the first error and from the back to the last."""
-    found: dict[int, Row] = {}
+    found: dict[int, StoredRow] = {}
     for order in ("asc", "desc"):
         with suppress(sqlite3.DatabaseError):
             for rowid, *row in db.execute(f"select rowid, * from {table} order by rowid {order}"):  # noqa: S608

@@ -23,7 +23,7 @@ from hubbub.protocol.report import by_short_hash
 from hubbub.protocol.segments import segment_of
 from hubbub.protocol.wire import unpack
 from hubbub.simulations.audit.pairs import far_values
-from hubbub.simulations.fleet import keep_in, state_folder
+from hubbub.simulations.pretend_machine import NOWHERE, keep_in, state_folder
 
 LIVES, HISTORIES, PROCESSES, RECORDS = 3, 3, 12, 60
 LASTS = 75 * DAY
@@ -114,7 +114,8 @@ def departures(
 
 
 class _Install:
-    """One process after the other, on one state."""
+    """One process after the other, on one state. It is the timer that runs here and no client: a client leaves the
+    moments to a thread, which knows no virtual time, or sends when it is told."""
 
     def __init__(self, registry: Registry, directory: str, start: float, seed: int) -> None:
         self.registry, self.directory, self.now = registry, directory, start
@@ -146,7 +147,7 @@ class _Install:
         return Timer(
             State(self.directory),
             self.registry,
-            "http://127.0.0.1:9",
+            NOWHERE,
             segment=segment_of(self.registry.segments, {}),
             post=self._post,
             clock=lambda: self.now,

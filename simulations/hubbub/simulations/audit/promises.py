@@ -4,7 +4,6 @@ places on the line of cohorts; each promise says in one line what was tried.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log2
@@ -14,11 +13,11 @@ from hubbub.client.identity import Identity
 from hubbub.client.vocabulary import Random
 from hubbub.protocol.linking import num_groups
 from hubbub.protocol.registry import Registry
+from hubbub.simulations.pretend_machine import NOWHERE, PretendMachine, state_folder
 
 INSTALLS = 20_000
 """Places on the line of cohorts that are tried."""
 
-_HERE = "http://127.0.0.1:9"
 _ELSEWHERE = "https://elsewhere.invalid"
 _NOW = 1_800_000_000.0
 
@@ -65,24 +64,19 @@ def _consent(registry: Registry) -> Iterator[Promise]:
         "recipient": registry.replace(recipient=registry.recipient.replace(url=_ELSEWHERE)),
         "endpoint": registry,
     }.items():
-        mode = _mode_after(registry, changed, _HERE if changed is not registry else _ELSEWHERE)
+        mode = _mode_after(registry, changed, NOWHERE if changed is not registry else _ELSEWHERE)
         yield Promise(
             f"consent, another {what}: telemetry is {mode} until somebody agrees", None if mode != "on" else "it is on"
         )
 
 
 def _mode_after(agreed: Registry, changed: Registry, endpoint: str) -> str:
-    with tempfile.TemporaryDirectory() as directory:
-        for registry, where in ((agreed, _HERE), (changed, endpoint)):
-            client = Client(
-                registry,
-                endpoint=where,
-                state_dir=directory,
-                background=False,
-                environ={"HUBBUB_MODE": "on"},
-                clock=lambda: _NOW,
-            )
-            if registry is agreed and where == _HERE:
+    with state_folder() as directory:
+        machine = PretendMachine(state_dir=directory, now=_NOW)
+        for registry, where in ((agreed, NOWHERE), (changed, endpoint)):
+            machine.endpoint = where
+            client = Client(registry, **machine.for_client())
+            if registry is agreed and where == NOWHERE:
                 client.consent(True)
             mode = client.mode
             client.close()

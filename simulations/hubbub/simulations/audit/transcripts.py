@@ -30,7 +30,8 @@ from hubbub.protocol.wire import unpack
 from hubbub.simulations.audit.evidence import Chances, Finding, Seen, about_expected, judge
 from hubbub.simulations.audit.pairs import Pair, far_values
 from hubbub.simulations.audit.scores import ScoreLaw, most_promising, score_law
-from hubbub.simulations.fleet import Run, keep_in, run_install
+from hubbub.simulations.fleet import Run, run_install
+from hubbub.simulations.pretend_machine import keep_in
 
 RUNS = 7
 """How often each app is run: once in each of so many epochs, of every cadence."""
@@ -67,7 +68,7 @@ class ClientAudit:
         self.views = [_View(metric, self.times) for metric in _kept(registry)]
         for view in self.views:
             view.fix_thresholds(installs // 2, alpha)
-        self.rows: list[list[_Row]] = []
+        self.rows: list[list[_OfOneInstall]] = []
 
     @staticmethod
     def tests_of(registry: Registry) -> int:
@@ -86,11 +87,11 @@ class ClientAudit:
             histories = {view.metric.name: view.history(random, choices) for view in recorded}
             messages = transcript(self.registry, self.times, histories, random)
             reports = [report for body in messages for report in unpack(body, known).reports]
-            self.rows.append([view.row(view.which(histories), reports) for view in self.views])
+            self.rows.append([view.of_install(view.which(histories), reports) for view in self.views])
             yield
 
     def findings(self) -> list[Finding]:
-        crowd = [_Crowd.of(rows) for rows in zip(*self.rows, strict=True)]
+        crowd = [_OfAllInstalls.of(rows) for rows in zip(*self.rows, strict=True)]
         found: list[Finding] = []
         for view, seen in zip(self.views, crowd, strict=True):
             found += self._of_reports(view, seen)
@@ -100,7 +101,7 @@ class ClientAudit:
                 found += self._of_two(a, seen_a, b, seen_b)
         return found
 
-    def _of_reports(self, view: _View, crowd: _Crowd) -> Iterator[Finding]:
+    def _of_reports(self, view: _View, crowd: _OfAllInstalls) -> Iterator[Finding]:
         for toward in (0, 1):
             yield self._judge(
                 view,
@@ -111,7 +112,7 @@ class ClientAudit:
                 view.chances(toward),
             )
 
-    def _of_presence(self, view: _View, crowd: _Crowd) -> Iterator[Finding]:
+    def _of_presence(self, view: _View, crowd: _OfAllInstalls) -> Iterator[Finding]:
         """That a report comes must tell nothing at all: it comes from everybody."""
         recorded = crowd.first != NOT_RECORDED
         for pair, one, other in (
@@ -123,7 +124,7 @@ class ClientAudit:
             seen = _seen(crowd.complete, one, other)
             yield self._judge(view, "client, presence", pair, 0.0, seen, Chances(1.0, 1.0))
 
-    def _of_two(self, a: _View, seen_a: _Crowd, b: _View, seen_b: _Crowd) -> Iterator[Finding]:
+    def _of_two(self, a: _View, seen_a: _OfAllInstalls, b: _View, seen_b: _OfAllInstalls) -> Iterator[Finding]:
         """While one metric stays, another changes: both transcripts together tell no more than the other's epsilon.
 
         Were a memo shared, the event "the first looks like one value, the second like the other" would hardly happen
@@ -183,7 +184,7 @@ def run_times(registry: Registry) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _OfOneInstall:
     """What one install recorded of a metric, and what its reports looked like."""
 
     first: int
@@ -254,7 +255,7 @@ class _View:
         found = {_place(histories[name][0], of) for name, of in zip(names, values, strict=True)}
         return found.pop() if len(found) == 1 else NOT_RECORDED
 
-    def row(self, first: int, reports: list[Report]) -> _Row:
+    def of_install(self, first: int, reports: list[Report]) -> _OfOneInstall:
         mine = [report for report in reports if report.metric.name == self.metric.name]
         looked_at = [report for report in mine if report.epoch in self.due]
         reached = (False, False)
@@ -266,7 +267,7 @@ class _View:
                 reached = (self._reaches(laws, 0, counts), self._reaches(laws, 1, counts))
             elif len(looked_at) == self.reports:  # the two values look alike here: every score is 0
                 reached = (self.thresholds[0] <= 0, self.thresholds[1] <= 0)
-        return _Row(
+        return _OfOneInstall(
             first=first,
             complete=sorted(report.epoch for report in mine) == self.due,
             reached=reached,
@@ -291,7 +292,7 @@ def _far_values(metric: Metric) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Crowd:
+class _OfAllInstalls:
     """The rows of all installs, as columns."""
 
     first: npt.NDArray[np.int64]
@@ -299,7 +300,7 @@ class _Crowd:
     reached: tuple[Bools, Bools]
 
     @classmethod
-    def of(cls, rows: tuple[_Row, ...]) -> _Crowd:
+    def of(cls, rows: tuple[_OfOneInstall, ...]) -> _OfAllInstalls:
         return cls(
             np.array([row.first for row in rows]),
             np.array([row.complete for row in rows]),

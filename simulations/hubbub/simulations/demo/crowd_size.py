@@ -8,7 +8,8 @@ from collections.abc import Callable
 from hubbub.client import Registry
 from hubbub.protocol.cadence import DAY
 from hubbub.simulations.demo.people import DAYS, make_crowd
-from hubbub.simulations.fleet import FleetRun, keep_in, run_member
+from hubbub.simulations.fleet import FleetRun, run_member
+from hubbub.simulations.pretend_machine import NOWHERE, keep_in
 
 SECONDS = 20.0
 """What a crowd should take, about."""
@@ -23,7 +24,7 @@ def crowd_size(registry: Registry, processes: int, clock: Callable[[], float] = 
     """How many installs live in so many seconds with so many processes. By the clock, not by the processor: what else
     the machine does counts."""
     crowd = make_crowd(_TRIED, seed=0)
-    fleet = FleetRun(source=registry.source, endpoint="http://127.0.0.1:9", start=DAYS * DAY, make_crowd=lambda: crowd)
+    fleet = FleetRun(source=registry.source, endpoint=NOWHERE, start=DAYS * DAY, make_crowd=lambda: crowd)
     began = clock()
     for install in range(_TRIED):
         values, segments = crowd.of_install(install), crowd.segment_of(install)

@@ -14,7 +14,7 @@ import numpy as np
 from hubbub.client import Registry
 from hubbub.simulations.people.behaviour import Behaviour
 from hubbub.simulations.people.distribution import Distribution, parse_population, weighted_values
-from hubbub.simulations.people.histories import Crowd, draw_crowd, one_crowd
+from hubbub.simulations.people.histories import InstallCrowd, draw_crowd, one_crowd
 
 DAYS = 3
 PAGES = [f"https://{name}.example/" for name in ("news", "mail", "search", "wiki", "maps", "weather", "radio", "chess")]
@@ -53,7 +53,7 @@ def demo_registry() -> Registry:
     return Registry.parse(files("hubbub.simulations.demo").joinpath("metrics.toml").read_text(encoding="utf-8"))
 
 
-def make_crowd(installs: int, seed: int) -> Crowd:
+def make_crowd(installs: int, seed: int) -> InstallCrowd:
     """The same people for the same seed, whoever asks."""
     rng = np.random.default_rng(seed)
     groups = list(product(PLATFORMS, RELEASES, (True, False)))

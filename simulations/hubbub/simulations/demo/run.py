@@ -39,7 +39,7 @@ from hubbub.protocol.tally_files import fetch_pair_tallies, fetch_tallies
 from hubbub.simulations.demo.crowd_size import crowd_size
 from hubbub.simulations.demo.people import CANDIDATES, DAYS, demo_registry, make_crowd
 from hubbub.simulations.fleet import FleetRun, run_fleet
-from hubbub.simulations.people.histories import Crowd
+from hubbub.simulations.people.histories import InstallCrowd
 from hubbub.simulations.people.truth import truth_of
 from hubbub.simulations.server import Collector, running_collector, running_dashboard
 
@@ -52,7 +52,7 @@ TOLD_APART = (("startup_time", "mean", "platform"), ("exports", "[0, 1)", "relea
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableRow:
+class DemoRow:
     """One line of the table: what is true, what was found."""
 
     metric: str
@@ -120,7 +120,7 @@ def _dashboard(collector: Collector, folder: Path) -> AbstractContextManager[str
 
 
 def _watch(
-    screen: Screen, collector: Collector, registry: Registry, crowd: Crowd, processes: int, seed: int
+    screen: Screen, collector: Collector, registry: Registry, crowd: InstallCrowd, processes: int, seed: int
 ) -> Counter[str]:
     """Let the fleet run and look at the estimates about once a second, as an impatient analyst would."""
     installs = crowd.installs
@@ -147,7 +147,7 @@ def _watch(
     return counts
 
 
-def _first_estimate(collector: Collector, registry: Registry, crowd: Crowd) -> str:
+def _first_estimate(collector: Collector, registry: Registry, crowd: InstallCrowd) -> str:
     """The first row of the table, in words, for whoever watches no table."""
     row = next(read(collector, registry, crowd))
     interval = f"{_figure(row, max(row.low, 0.0))} to {_figure(row, min(row.high, 1.0))}"
@@ -155,7 +155,7 @@ def _first_estimate(collector: Collector, registry: Registry, crowd: Crowd) -> s
     return f" First estimate: {row.metric} {row.value} {estimate} ({interval}); true {truth}."
 
 
-def read(collector: Collector, registry: Registry, crowd: Crowd) -> Iterator[TableRow]:
+def read(collector: Collector, registry: Registry, crowd: InstallCrowd) -> Iterator[DemoRow]:
     """What an analyst would read off this collector now, the truth beside it: of all installs, then by segment."""
     tallies = list(fetch_tallies(collector.url, collector.token))
     together = {tally.metric.name: tally for tally in undivided(tallies)}
@@ -171,7 +171,7 @@ def read(collector: Collector, registry: Registry, crowd: Crowd) -> Iterator[Tab
         yield from _given(decode(pair), crowd)
 
 
-def _given(table: Crosstab, crowd: Crowd) -> Iterator[TableRow]:
+def _given(table: Crosstab, crowd: InstallCrowd) -> Iterator[DemoRow]:
     """Of two answers at once: the last one of the first metric, given each answer to the second."""
     first, second = table.factors
     shares, outcome = table.given[1].shares, len(first) - 1
@@ -180,7 +180,7 @@ def _given(table: Crosstab, crowd: Crowd) -> Iterator[TableRow]:
         among = told[1] == j
         if among.any():
             low, high = np.clip([shares.low[outcome, j], shares.high[outcome, j]], 0, 1)  # nothing known: all of it
-            yield TableRow(
+            yield DemoRow(
                 metric=first.name,
                 value=first.values[outcome],
                 truth=float(np.mean(told[0][among] == outcome)),
@@ -194,7 +194,7 @@ def _given(table: Crosstab, crowd: Crowd) -> Iterator[TableRow]:
             )
 
 
-def _told(crowd: Crowd, factor: Categories) -> npt.NDArray[np.int64]:
+def _told(crowd: InstallCrowd, factor: Categories) -> npt.NDArray[np.int64]:
     """Which category each install is in, day by day; silence is the last."""
     history = crowd.histories[factor.name]
     names = {True: "yes", False: "no"}
@@ -206,13 +206,13 @@ def _decode(tally: Tally) -> Decoding:
     return decode(tally, CANDIDATES if tally.metric.shape.open_list else None)
 
 
-def _rows(decoding: Decoding, metric: Metric, crowd: Crowd, segment: str = "") -> Iterator[TableRow]:
+def _rows(decoding: Decoding, metric: Metric, crowd: InstallCrowd, segment: str = "") -> Iterator[DemoRow]:
     truth = truth_of(decoding, metric, crowd.histories[metric.name].counts(), DAYS)
     detected = decoding.detected
     numbers = NUMBER in decoding.roles  # 64 cells of a range would fill the screen; its quantiles say more
     for i, (value, role) in enumerate(zip(decoding.values, decoding.roles, strict=True)):
         if (role == NUMBER or not numbers) and value != "sum" and np.isfinite(truth[i]):
-            yield TableRow(
+            yield DemoRow(
                 metric=decoding.metric,
                 value=value,
                 truth=float(truth[i]),
@@ -262,7 +262,7 @@ class Screen:
         self._height = len(lines)
 
 
-def _table(rows: list[TableRow], reported: int, installs: int, style: Style = PLAIN) -> list[str]:
+def _table(rows: list[DemoRow], reported: int, installs: int, style: Style = PLAIN) -> list[str]:
     bar = progress.bar(round(30 * reported / installs), 30)
     names = [row.metric for row in rows]
     cells = [_cells(row, first=row.metric != last) for row, last in zip(rows, ["", *names], strict=False)]
@@ -278,7 +278,7 @@ _WIDTHS = (1, 13, 26, 8, 9, 20, 11, 0)
 """Fixed: a table that is drawn over the last one should not jump."""
 
 
-def _cells(row: TableRow, *, first: bool) -> list[str]:
+def _cells(row: DemoRow, *, first: bool) -> list[str]:
     return [
         "",
         row.metric if first else "",
@@ -291,18 +291,18 @@ def _cells(row: TableRow, *, first: bool) -> list[str]:
     ]
 
 
-def _styled(line: str, row: TableRow, style: Style) -> str:
+def _styled(line: str, row: DemoRow, style: Style) -> str:
     if not row.holds:
         return style.warning(line)
     return line if row.seen else style.faint(line)
 
 
-def _figure(row: TableRow, x: float) -> str:
+def _figure(row: DemoRow, x: float) -> str:
     return f"{x:.2f}" if row.number else fixed_percent(x)
 
 
 def _summary(
-    rows: list[TableRow], counts: Counter[str], collector: Collector, seconds: float, once: bool
+    rows: list[DemoRow], counts: Counter[str], collector: Collector, seconds: float, once: bool
 ) -> Iterator[str]:
     holding = sum(row.holds for row in rows)
     health = collector.health()

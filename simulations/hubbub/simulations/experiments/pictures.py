@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hubbub.analysis.render.glyphs import round_above
-from hubbub.analysis.render.plots import Legend, Panel, Plot, Point, Row, RowPlot, Scale, Series
+from hubbub.analysis.render.plots import Legend, Panel, Plot, PlotRow, Point, RowPlot, Scale, Series
 from hubbub.simulations.html_page import picture_style
 
 BLUE, ORANGE, GREEN, GREY, INK = "blue", "orange", "green", "grey", "ink"
@@ -78,7 +78,7 @@ def attack_bars(
     """What each attack reaches where everything is believed, and where it is checked."""
     sides = ((ORANGE, without), (BLUE, with_checks))
     rows = tuple(
-        Row(name=attack, bars=tuple((css, side[attack]) for css, side in sides if attack in side))
+        PlotRow(name=attack, bars=tuple((css, side[attack]) for css, side in sides if attack in side))
         for attack in dict.fromkeys([*without, *with_checks])
     )
     reached = [*without.values(), *with_checks.values()]

@@ -71,7 +71,7 @@ class Histories:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Crowd:
+class InstallCrowd:
     """Installs that answer several metrics: install i has history i of each, and is away from all or from none.
     `segments[i]` are the facts of its build, such as platform and release; empty where nobody's are known."""
 
@@ -101,16 +101,16 @@ class Crowd:
     def segment_of(self, install: int) -> Mapping[str, str]:
         return self.segments[install] if self.segments else {}
 
-    def only(self, key: str, value: str) -> Crowd:
+    def only(self, key: str, value: str) -> InstallCrowd:
         """Those of its installs whose build has this value of a key."""
         return self._of([i for i, segment in enumerate(self.segments) if segment.get(key) == value])
 
-    def shuffled(self, rng: np.random.Generator) -> Crowd:
+    def shuffled(self, rng: np.random.Generator) -> InstallCrowd:
         """The same installs in another order."""
         return self._of(rng.permutation(self.installs).tolist())
 
-    def _of(self, chosen: list[int]) -> Crowd:
-        return Crowd(
+    def _of(self, chosen: list[int]) -> InstallCrowd:
+        return InstallCrowd(
             {name: Histories(h.values, h.answers[chosen], h.installs[chosen]) for name, h in self.histories.items()},
             tuple(self.segments[i] for i in chosen) if self.segments else (),
         )
@@ -126,7 +126,7 @@ def _recorded(histories: Histories, answers: Index) -> list[Any]:
 
 def draw_crowd(
     people: Mapping[str, tuple[Distribution, Behaviour]], installs: int, epochs: int, rng: np.random.Generator
-) -> Crowd:
+) -> InstallCrowd:
     """So many installs, each with an answer of its own to every metric. Metrics are independent of each other, so
     behaviour that concerns an install as a whole (`away`, `churn`, `consent`) has no place here."""
     histories = {}
@@ -134,13 +134,13 @@ def draw_crowd(
         each = draw_histories(distribution, behaviour, installs, epochs, rng, most=installs).split()
         # They come sorted by their first answer; nobody's answer to one metric may depend on that to another.
         histories[name] = Histories(each.values, rng.permutation(each.answers), each.installs)
-    return Crowd(histories)
+    return InstallCrowd(histories)
 
 
-def one_crowd(crowds: Sequence[tuple[Mapping[str, str], Crowd]]) -> Crowd:
+def one_crowd(crowds: Sequence[tuple[Mapping[str, str], InstallCrowd]]) -> InstallCrowd:
     """Crowds of the same metrics, each of one segment, as one: their installs one after the other."""
     first = crowds[0][1]
-    return Crowd(
+    return InstallCrowd(
         {name: _one_after_the_other([crowd.histories[name] for _, crowd in crowds]) for name in first.histories},
         tuple(segment for segment, crowd in crowds for _ in range(crowd.installs)),
     )

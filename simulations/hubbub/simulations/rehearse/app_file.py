@@ -23,9 +23,9 @@ from functools import lru_cache
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
-from unittest.mock import patch
 
 from hubbub.protocol.invalid import Invalid
+from hubbub.simulations.rehearse.replaced import chance_from, importable, replaced
 
 FUNCTION = "rehearse"
 """Called if the file has it and no other is named."""
@@ -92,19 +92,12 @@ def make_user(seed: int, number: int, day: int) -> User:
 
 def run_app(app: AppFile, user: User) -> None:
     """Start the app, let this user have their day, end it. Raises `AppFailed`."""
-    leaving: list[Callable[[], Any]] = []
     said = io.StringIO()
-
-    def at_exit(function: Callable[..., Any], *args: Any, **named: Any) -> Callable[..., Any]:
-        leaving.append(lambda: function(*args, **named))
-        return function
-
-    random.seed(user.today.random())  # for apps that are scripts, and know of no user
     known = frozenset(sys.modules)
     module = ModuleType(_NAME if app.function else "__main__")
     module.__file__ = str(app.path)
     try:
-        with _as_if_started(app, module, said), patch.object(atexit, "register", at_exit):
+        with _as_if_started(app, module, user, said) as leaving:
             exec(_compiled(app.path, app.path.stat().st_mtime_ns), module.__dict__)  # noqa: S102  running this file is what was asked for
             if app.function:
                 _call(module.__dict__[app.function], user)
@@ -126,20 +119,26 @@ def _call(function: Callable[..., Any], user: User) -> None:
 
 
 @contextmanager
-def _as_if_started(app: AppFile, module: ModuleType, said: io.StringIO) -> Iterator[None]:
-    """What a process that was started with this file would find; what it complains of goes to `said`."""
-    argv, path, former = sys.argv, sys.path, sys.modules.get(module.__name__)
-    sys.argv, sys.path = [str(app.path), *app.arguments], [str(app.folder), *path]
-    sys.modules[module.__name__] = module
-    try:
-        with redirect_stdout(io.StringIO()), redirect_stderr(said):
-            yield
-    finally:
-        sys.argv, sys.path = argv, path
-        if former is None:
-            del sys.modules[module.__name__]
-        else:
-            sys.modules[module.__name__] = former
+def _as_if_started(
+    app: AppFile, module: ModuleType, user: User, said: io.StringIO
+) -> Iterator[list[Callable[[], object]]]:
+    """What a process that was started with this file would find; what it complains of goes to `said`. Yields what it
+    asked to be called at its end."""
+    leaving: list[Callable[[], object]] = []
+
+    def at_exit(function: Callable[..., Any], *args: Any, **named: Any) -> Callable[..., Any]:
+        leaving.append(lambda: function(*args, **named))
+        return function
+
+    with (
+        replaced(sys, argv=[str(app.path), *app.arguments], path=[str(app.folder), *sys.path]),
+        replaced(atexit, register=at_exit),
+        importable(module),
+        chance_from(user.today.random()),
+        redirect_stdout(io.StringIO()),
+        redirect_stderr(said),
+    ):
+        yield leaving
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ import os
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -19,11 +19,13 @@ from typing import Any, ClassVar, NamedTuple
 import hubbub.client
 import hubbub.client.client as of_client
 from hubbub.client import Client, Registry, Transport
-from hubbub.client.vocabulary import Random as RandomBytes
+from hubbub.client.observing import Observer, observing
 from hubbub.protocol.cadence import DAY, epoch_of, epoch_start
-from hubbub.simulations.fleet import keep_in, state_folder
+from hubbub.protocol.value import cached_property
+from hubbub.simulations.pretend_machine import NOWHERE, PretendMachine, keep_in, state_folder
 from hubbub.simulations.rehearse.app_file import AppFile, make_user, run_app
 from hubbub.simulations.rehearse.connection import KeptConnection
+from hubbub.simulations.rehearse.replaced import replaced
 
 MOST_TEXTS = 10_000
 """Of the texts that were recorded, so many are remembered for the search: those of a crowd's own making are fewer."""
@@ -51,7 +53,7 @@ class AskedBy(NamedTuple):
 
 
 @dataclass(slots=True)
-class Outcome:
+class RehearsalTotals:
     """What became of some installs."""
 
     runs: int = 0
@@ -64,7 +66,7 @@ class Outcome:
     apps: dict[str, AskedBy] = field(default_factory=dict)
     """What clients were made with, by the app that their registry names."""
 
-    def add(self, other: Outcome) -> None:
+    def add(self, other: RehearsalTotals) -> None:
         self.runs += other.runs
         self.records += other.records
         self.counts += other.counts
@@ -73,54 +75,50 @@ class Outcome:
             self.texts.setdefault(name, set()).update(texts)
 
 
-@dataclass(slots=True)
-class Stage:
-    """What stands in for an install's machine: where its state lies, what time it is, where messages go."""
+@dataclass(slots=True, kw_only=True)
+class RehearsedMachine(PretendMachine):
+    """The machine of one install of an app, and what is noted of it."""
 
-    endpoint: str
-    post: Transport
-    state_dir: str
-    random: RandomBytes
-    now: float
-    outcome: Outcome
+    totals: RehearsalTotals
     clients: list[RehearsedClient] = field(default_factory=list)
     """Those of the current run."""
 
 
-class RehearsedClient(Client):
-    """The client, with this machine's parts exchanged for the stage's. Its pretend user agrees when asked; a wrong
-    value raises, as it would in the app's tests."""
+_LOADED_WHEN_ASKED_FOR = [name for name, value in vars(Client).items() if isinstance(value, cached_property)]
+"""Parts of a client that it keeps once it has needed them; those of the last machine are of no use on the next."""
 
-    stage: ClassVar[Stage]
+
+class RehearsedClient(Client):
+    """The client, on a pretend machine instead of this one. Its pretend user agrees when asked; a wrong value raises,
+    as it would in the app's tests."""
+
+    machine: ClassVar[RehearsedMachine]
+    """The one that is lived on just now."""
     living: ClassVar[weakref.WeakSet[RehearsedClient]] = weakref.WeakSet()
     _loaded: ClassVar[dict[str, Registry]] = {}
 
     def __init__(self, registry: Registry | str | os.PathLike[str], **given: Any) -> None:
         self._made_with = (registry, given)
-        stage = self.stage
+        self.start_in_rehearsal()
+
+    def start_in_rehearsal(self) -> None:
+        """When it is made; and again for one that a library's module holds, which is loaded once: the app was started
+        anew, maybe on another machine. Others hold the object, so it becomes a new client in place."""
+        registry, given = self._made_with
+        for name in _LOADED_WHEN_ASKED_FOR:
+            vars(self).pop(name, None)
+        machine = self.machine
         super().__init__(
             self._registry_of(registry),
             segments=given.get("segments"),
-            endpoint=stage.endpoint,
-            state_dir=stage.state_dir,
-            background=False,
-            post=stage.post,
-            environ={"HUBBUB_MODE": _mode_wanted(given.get("environ"))},
-            clock=lambda: stage.now,
-            send_delay=lambda span: 0.0,
-            random=stage.random,
+            **machine.for_client(_mode_wanted(given.get("environ"))),
         )
         self._strict = True
         if self.should_ask:
             self.consent(True)
-        stage.outcome.apps[self.registry.app] = AskedBy(self.registry.source, dict(given.get("segments") or {}))
-        stage.clients.append(self)
+        machine.totals.apps[self.registry.app] = AskedBy(self.registry.source, dict(given.get("segments") or {}))
+        machine.clients.append(self)
         self.living.add(self)
-
-    def start_again(self) -> None:
-        """For a client that a library's module holds, which is loaded once: the app was started anew."""
-        registry, given = self._made_with
-        self.__init__(registry, **given)  # type: ignore[misc]  # made anew in place: others hold it
 
     @classmethod
     def _registry_of(cls, registry: Registry | str | os.PathLike[str]) -> Registry:
@@ -138,86 +136,88 @@ def _mode_wanted(environ: Mapping[str, str] | None) -> str:
     return wanted if wanted in ("off", "local") and wanted != os.environ.get("HUBBUB_MODE") else "on"
 
 
-def try_out(plan: Plan) -> Outcome:
+def try_out(plan: Plan) -> RehearsalTotals:
     """One run, of which nothing is sent: what the app asks, and whether it runs at all."""
-    outcome = Outcome()
-    with _staged("http://127.0.0.1:9", keep_in([]), plan, 0, outcome) as stage:
-        _run(plan, stage, 0, 0)
-    return outcome
+    totals = RehearsalTotals()
+    with _machine_for(NOWHERE, keep_in([]), plan, 0, totals) as machine:
+        _run(plan, machine, 0, 0)
+    return totals
 
 
-def live(plan: Plan, installs: range, endpoint: str, asked: AskedBy, first_day: float) -> Outcome:
+def rehearse_installs(plan: Plan, installs: range, endpoint: str, asked: AskedBy, first_day: float) -> RehearsalTotals:
     """Let these installs live through all days, one after the other, and send what is due to the collector."""
     registry = Registry.parse(asked.source)
     last = first_day + (plan.days - 1) * DAY
     epochs = [(metric.every, epoch_of(metric.every, first_day), epoch_of(metric.every, last)) for metric in registry]
     agreed = min(epoch_start(every, first) for every, first, _ in epochs) - DAY / 2
     finished = max(epoch_start(every, last + 1) for every, _, last in epochs) + DAY / 2
-    outcome = Outcome()
+    totals = RehearsalTotals()
     with KeptConnection(endpoint) as connection:
         for number in installs:
-            with _staged(endpoint, connection.post, plan, number, outcome) as stage:
-                stage.now = agreed
+            with _machine_for(endpoint, connection.post, plan, number, totals) as machine:
+                machine.now = agreed
                 RehearsedClient(registry, segments=asked.segments).close()
                 for day in range(plan.days):
-                    stage.now = first_day + day * DAY + _time_of_day(plan, number, day)
-                    _run(plan, stage, number, day)
-                stage.now = finished
-                _send_the_rest(stage, registry, asked.segments)
-    return outcome
+                    machine.now = first_day + day * DAY + _time_of_day(plan, number, day)
+                    _run(plan, machine, number, day)
+                machine.now = finished
+                _send_the_rest(machine, registry, asked.segments)
+    return totals
 
 
 def _time_of_day(plan: Plan, number: int, day: int) -> float:
     return Random(f"{plan.seed} {number} {day} hour").uniform(6, 22) * 3600
 
 
-def _run(plan: Plan, stage: Stage, number: int, day: int) -> None:
-    stage.clients.clear()
+def _run(plan: Plan, machine: RehearsedMachine, number: int, day: int) -> None:
+    machine.clients.clear()
     for client in list(RehearsedClient.living):
-        client.start_again()
+        client.start_in_rehearsal()
     run_app(plan.app, make_user(plan.seed, number, day))
-    stage.outcome.runs += 1
-    for client in stage.clients:
+    machine.totals.runs += 1
+    for client in machine.clients:
         client.flush()
         client.close()
-    stage.clients.clear()
+    machine.clients.clear()
 
 
-def _send_the_rest(stage: Stage, registry: Registry, segments: Mapping[str, str]) -> None:
+def _send_the_rest(machine: RehearsedMachine, registry: Registry, segments: Mapping[str, str]) -> None:
     """All days, weeks and months are over: what is left is sent."""
     with RehearsedClient(registry, segments=segments) as client:
         client.flush()
-        stage.outcome.counts.update(client.status().counts)
-    stage.clients.clear()
+        machine.totals.counts.update(client.status().counts)
+    machine.clients.clear()
 
 
 @contextmanager
-def _staged(endpoint: str, post: Transport, plan: Plan, number: int, outcome: Outcome) -> Iterator[Stage]:
+def _machine_for(
+    endpoint: str, post: Transport, plan: Plan, number: int, totals: RehearsalTotals
+) -> Iterator[RehearsedMachine]:
     """An install's machine, for as long as it lives; every `Client` that is made meanwhile is on it."""
     random = Random(f"{plan.seed} {number} noise").randbytes if plan.repeatable else os.urandom
-    observe = _observer(outcome)
     with state_folder(plan.states) as directory:
-        stage = Stage(endpoint, post, directory, random, _noon_of_today(), outcome)
-        RehearsedClient.stage = stage
-        hubbub.client.Client = of_client.Client = RehearsedClient  # type: ignore[misc]  # taken back below
-        of_client._observers.append(observe)
-        try:
-            yield stage
-        finally:
-            of_client._observers.remove(observe)
-            hubbub.client.Client = of_client.Client = Client  # type: ignore[misc]  # as it was
+        machine = RehearsedMachine(
+            state_dir=directory, now=_noon_of_today(), endpoint=endpoint, post=post, random=random, totals=totals
+        )
+        with (
+            replaced(RehearsedClient, machine=machine),
+            replaced(hubbub.client, Client=RehearsedClient),
+            replaced(of_client, Client=RehearsedClient),
+            observing(_observer(totals)),
+        ):
+            yield machine
 
 
 def _noon_of_today() -> float:
     return time.time() // DAY * DAY + DAY / 2
 
 
-def _observer(outcome: Outcome) -> Callable[[Client, str, Any], None]:
+def _observer(totals: RehearsalTotals) -> Observer:
     def observe(client: Client, name: str, value: Any) -> None:
-        outcome.records[name] += 1
+        totals.records[name] += 1
         metric = client.registry.metrics.get(name)
         if metric is not None and metric.shape.open_list and isinstance(value, str):
-            texts = outcome.texts.setdefault(name, set())
+            texts = totals.texts.setdefault(name, set())
             if len(texts) < MOST_TEXTS:
                 texts.add(value)
 

@@ -28,9 +28,10 @@ from hubbub.protocol.invalid import Invalid, plural
 from hubbub.protocol.lint import forgotten_silence
 from hubbub.protocol.refusal import IN_WORDS
 from hubbub.protocol.tally_files import fetch_tallies
-from hubbub.simulations.fleet import leave_interrupts_to_the_parent, state_folder
+from hubbub.simulations.fleet import leave_interrupts_to_the_parent
+from hubbub.simulations.pretend_machine import state_folder
 from hubbub.simulations.rehearse.app_file import AppFailed
-from hubbub.simulations.rehearse.installs import AskedBy, Outcome, Plan, live, try_out
+from hubbub.simulations.rehearse.installs import AskedBy, Plan, RehearsalTotals, rehearse_installs, try_out
 from hubbub.simulations.server import Collector, running_collector, running_dashboard
 
 CHUNK = 5
@@ -59,14 +60,14 @@ def run_rehearsal(plan: Plan, installs: int, processes: int, show: Show) -> int:
             (folder / "metrics.toml").write_text(registry.source, encoding="utf-8")
             with running_collector(folder / "metrics.toml", folder / "data") as collector:
                 _say(show, f"{plural(installs, 'install')} of {registry.app} live through {plural(plan.days, 'day')}.")
-                outcome = _live(plan, installs, pool, collector, asked)
-                _check(plan, registry, outcome)
-                for line in _estimates(registry, collector, outcome):
+                totals = _rehearse(plan, installs, pool, collector, asked)
+                _check(plan, registry, totals)
+                for line in _estimates(registry, collector, totals):
                     _say(show, line)
-                for line in _summary(name, outcome, collector, time.monotonic() - started):
+                for line in _summary(name, totals, collector, time.monotonic() - started):
                     _say(show, line)
                 if not show.once:
-                    with _dashboard(collector, folder, outcome) as url:
+                    with _dashboard(collector, folder, totals) as url:
                         _wait(show, url, collector)
     return 0
 
@@ -91,7 +92,7 @@ def _workers(processes: int) -> Iterator[ProcessPoolExecutor]:
             raise
 
 
-def _patient(plan: Plan, trial: Future[Outcome], seconds: float = 20.0) -> Future[Outcome]:
+def _patient(plan: Plan, trial: Future[RehearsalTotals], seconds: float = 20.0) -> Future[RehearsalTotals]:
     """Wait for one run of the app, and say so where it takes long."""
     if not wait([trial], seconds).done:
         name = plan.app.path.name
@@ -106,7 +107,7 @@ def _patient(plan: Plan, trial: Future[Outcome], seconds: float = 20.0) -> Futur
     return trial
 
 
-def _learn(plan: Plan, trial: Future[Outcome]) -> AskedBy:
+def _learn(plan: Plan, trial: Future[RehearsalTotals]) -> AskedBy:
     """What the app asks: what its client was made with."""
     found = _result(plan, trial).apps
     name = plan.app.path.name
@@ -119,7 +120,7 @@ def _learn(plan: Plan, trial: Future[Outcome]) -> AskedBy:
     return asked
 
 
-def _result(plan: Plan, future: Future[Outcome]) -> Outcome:
+def _result(plan: Plan, future: Future[RehearsalTotals]) -> RehearsalTotals:
     try:
         return future.result()
     except AppFailed as error:
@@ -128,11 +129,13 @@ def _result(plan: Plan, future: Future[Outcome]) -> Outcome:
         raise Invalid([f"{plan.app.path.name} ended the process that ran it (os._exit, or a crash)"]) from None
 
 
-def _live(plan: Plan, installs: int, pool: ProcessPoolExecutor, collector: Collector, asked: AskedBy) -> Outcome:
+def _rehearse(
+    plan: Plan, installs: int, pool: ProcessPoolExecutor, collector: Collector, asked: AskedBy
+) -> RehearsalTotals:
     first = first_day(Registry.parse(asked.source), plan.days, time.time())
     groups = [range(start, min(start + CHUNK, installs)) for start in range(0, installs, CHUNK)]
-    waiting = [pool.submit(live, plan, group, collector.url, asked, first) for group in groups]
-    whole, done = Outcome(), 0
+    waiting = [pool.submit(rehearse_installs, plan, group, collector.url, asked, first) for group in groups]
+    whole, done = RehearsalTotals(), 0
     try:
         for future in as_completed(waiting):
             whole.add(_result(plan, future))
@@ -145,15 +148,15 @@ def _live(plan: Plan, installs: int, pool: ProcessPoolExecutor, collector: Colle
     return whole
 
 
-def _check(plan: Plan, registry: Registry, outcome: Outcome) -> None:
-    if not outcome.records:
-        name, runs = plan.app.path.name, plural(outcome.runs, "run")
+def _check(plan: Plan, registry: Registry, totals: RehearsalTotals) -> None:
+    if not totals.records:
+        name, runs = plan.app.path.name, plural(totals.runs, "run")
         how = f"call {plan.app.function}() so that it reaches them" if plan.app.function else "give it arguments"
         words = f"{name} recorded nothing in {runs}, and {registry.app} asks {', '.join(registry.metrics)}"
         raise Invalid([f"{words}: does it call telemetry.record or add? If it does, {how}"])
 
 
-def _estimates(registry: Registry, collector: Collector, outcome: Outcome) -> Iterator[str]:
+def _estimates(registry: Registry, collector: Collector, totals: RehearsalTotals) -> Iterator[str]:
     """What an analyst would read, of all days together, one line for each metric."""
     tallies = {tally.metric.name: tally for tally in undivided(list(fetch_tallies(collector.url, collector.token)))}
     width = max(map(len, registry.metrics))
@@ -161,22 +164,22 @@ def _estimates(registry: Registry, collector: Collector, outcome: Outcome) -> It
     yield ""
     for metric in registry:
         asked = [factor.name for factor in metric.shape.factors] or [metric.name]  # of a cross its factors are recorded
-        if not any(outcome.records[name] for name in asked):
+        if not any(totals.records[name] for name in asked):
             yield f"  {metric.name:<{width}}  Never recorded."
             continue
         if metric.name not in tallies:
             yield f"  {metric.name:<{width}}  No report was due in these days."
             continue
-        texts = sorted(outcome.texts.get(metric.name, ()))
+        texts = sorted(totals.texts.get(metric.name, ()))
         decoding = decode(tallies[metric.name], texts if metric.shape.open_list else None)
         yield f"  {metric.name:<{width}}  {headline(decoding).sentence}"
 
 
-def _summary(name: str, outcome: Outcome, collector: Collector, seconds: float) -> Iterator[str]:
-    counts, health = outcome.counts, collector.health()
+def _summary(name: str, totals: RehearsalTotals, collector: Collector, seconds: float) -> Iterator[str]:
+    counts, health = totals.counts, collector.health()
     yield ""
     yield (
-        f"{name} ran {outcome.runs:,} times and recorded {outcome.records.total():,} values; "
+        f"{name} ran {totals.runs:,} times and recorded {totals.records.total():,} values; "
         f"{counts['made']:,} reports were made, {health.reports:,} counted. {seconds:.0f} s."
     )
     if counts["ignored_later"]:
@@ -195,9 +198,9 @@ def _refusals(health: Health) -> Iterator[str]:
             yield f"{plural(number, 'message')} refused: {reason} ({words})."
 
 
-def _dashboard(collector: Collector, folder: Path, outcome: Outcome) -> AbstractContextManager[str]:
+def _dashboard(collector: Collector, folder: Path, totals: RehearsalTotals) -> AbstractContextManager[str]:
     options: list[str] = []
-    for name, texts in outcome.texts.items():
+    for name, texts in totals.texts.items():
         path = folder / f"{name}.txt"
         path.write_text("\n".join(sorted(texts)), encoding="utf-8")
         options += ["--candidates", f"{name}={path}"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from hubbub.analysis import decode
 from hubbub.analysis.render.glyphs import Axis, number_axis, round_above
-from hubbub.analysis.render.plots import Legend, Panel, Plot, Row, RowPlot, Scale, Series
+from hubbub.analysis.render.plots import Legend, Panel, Plot, PlotRow, RowPlot, Scale, Series
 from hubbub.analysis.result import ANSWER, NUMBER, Decoding
 from hubbub.protocol.cadence import epoch_text
 from hubbub.protocol.printed import plain_percent
@@ -46,7 +46,7 @@ def _shares(result: SimulationResult) -> Picture:
     highs = [x for i in rows for x in (decoding.high[i], truth[i]) if np.isfinite(x)]
     scale = Scale.linear(0, min(round_above(max(highs, default=1.0)), 1.0), plain_percent, "share of reports")
     drawn = tuple(
-        Row(
+        PlotRow(
             name=decoding.values[i],
             bars=((_PALE, float(truth[i])),) if np.isfinite(truth[i]) else (),
             dot=(_BLUE if decoding.detected[i] else _GREY, float(decoding.estimate[i])),
@@ -68,7 +68,7 @@ def _number(result: SimulationResult) -> Picture:
     ends = [(float(decoding.low[0]), float(decoding.high[0])), (float(truth[0]), float(truth[0]))]
     axis = number_axis([(min(low for low, _ in ends), max(high for _, high in ends))])
     unit = f" ({decoding.unit})" if decoding.unit else ""
-    row = Row(
+    row = PlotRow(
         name=decoding.values[0],
         dot=(_BLUE, float(decoding.estimate[0])),
         whisker=ends[0],

@@ -23,7 +23,7 @@ from hubbub.protocol.tally import Tally
 from hubbub.protocol.tally_files import fetch_tallies
 from hubbub.protocol.vocabulary import Cadence
 from hubbub.simulations.fleet import FleetRun, run_fleet
-from hubbub.simulations.people.histories import AWAY, Crowd, Histories
+from hubbub.simulations.people.histories import AWAY, Histories, InstallCrowd
 from hubbub.simulations.server import running_collector
 
 MOST_INSTALLS = 20_000
@@ -56,7 +56,7 @@ def client_tallies(
                 source=source,
                 endpoint=collector.url,
                 start=start,
-                make_crowd=partial(Crowd, histories),
+                make_crowd=partial(InstallCrowd, histories),
                 resend_every=0,
                 every=every,
                 seed=seed,

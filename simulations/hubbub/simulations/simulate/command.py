@@ -180,8 +180,8 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
     asked = [registry[name] for name in arguments.metric] or list(registry)
     # A cross follows from its factors, whether they are asked for or not.
     metrics = list(dict.fromkeys([*asked, *(registry[factor.name] for m in asked for factor in m.shape.factors)]))
-    crowds = _crowds(arguments, registry)
-    people = _by_metric("population", arguments.population, metrics, parse_people, [dict(c.segment) for c in crowds])
+    parts = _by_segment(arguments, registry)
+    people = _by_metric("population", arguments.population, metrics, parse_people, [dict(c.segment) for c in parts])
     rates = {
         name: _by_metric(name, getattr(arguments, name), metrics, lambda metric, text: share(text))
         for name in ("change", "drift", "absent")
@@ -190,11 +190,11 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
     candidates = _by_metric("candidates", arguments.candidates, metrics, _listed)
     start = START if arguments.start is None else int(_midnight(arguments.start))
 
-    def setting(metric: Metric, crowd: _Crowd) -> Setting:
-        own = _people_of(people, metric, crowd.segment)
-        of = () if own else tuple(setting(registry[factor.name], crowd) for factor in metric.shape.factors)
+    def setting(metric: Metric, part: _SegmentInstalls) -> Setting:
+        own = _people_of(people, metric, part.segment)
+        of = () if own else tuple(setting(registry[factor.name], part) for factor in metric.shape.factors)
         return Setting(
-            metric=metric.in_segment(crowd.segment),
+            metric=metric.in_segment(part.segment),
             people=own or (_both(of) if of else default_population(metric.shape)),
             behaviour=Behaviour(
                 **{name: found[metric.name] for name, found in rates.items() if metric.name in found},
@@ -203,28 +203,28 @@ def _settings(arguments: Namespace, registry: Registry) -> list[Setting]:
                 churn=arguments.churn,
                 consent=arguments.consent,
             ),
-            installs=crowd.installs,
+            installs=part.installs,
             epochs=arguments.epochs,
             candidates=candidates.get(metric.name),
             start=start,
             of=of,
         )
 
-    return [setting(metric, crowd) for metric in asked for crowd in crowds]
+    return [setting(metric, part) for metric in asked for part in parts]
 
 
-class _Crowd(NamedTuple):
+class _SegmentInstalls(NamedTuple):
     """The installs of one segment."""
 
     segment: Segment
     installs: int
 
 
-def _crowds(arguments: Namespace, registry: Registry) -> list[_Crowd]:
+def _by_segment(arguments: Namespace, registry: Registry) -> list[_SegmentInstalls]:
     """The installs by segment; all of them where none are told apart."""
     if arguments.by is None:
         require(["--split divides what --by tells apart, got it without"] if arguments.split else [])
-        return [_Crowd((), arguments.installs)]
+        return [_SegmentInstalls((), arguments.installs)]
     if arguments.way == "clients":
         raise Invalid([f"--by is for tallies and reports, not for --way clients, got --by {brief(arguments.by)}"])
     if arguments.by not in registry.segments:
@@ -237,8 +237,8 @@ def _crowds(arguments: Namespace, registry: Registry) -> list[_Crowd]:
     for value, weight in weights.items():
         installs = min(left, round(arguments.installs * weight / total))
         left -= installs
-        found.append(_Crowd(((arguments.by, value),), installs))
-    return [crowd for crowd in found if crowd.installs]
+        found.append(_SegmentInstalls(((arguments.by, value),), installs))
+    return [part for part in found if part.installs]
 
 
 def _weights(split: str, values: Sequence[str]) -> dict[str, float]:

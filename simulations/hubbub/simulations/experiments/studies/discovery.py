@@ -37,7 +37,7 @@ from hubbub.analysis.arrays import Array, Index
 from hubbub.analysis.estimation.hashing import Words
 from hubbub.analysis.estimation.prefix_search import Beginnings, best, continuations
 from hubbub.analysis.progress import Progress
-from hubbub.analysis.render.plots import Row, RowPlot, Scale
+from hubbub.analysis.render.plots import PlotRow, RowPlot, Scale
 from hubbub.analysis.result import ANSWER
 from hubbub.protocol.kinds import Discovery
 from hubbub.protocol.metric import Definition
@@ -255,7 +255,7 @@ def _share(there: float, returned: float) -> str:
 def _picture(hits: Mapping[str, float], sizes: Mapping[str, float]) -> RowPlot:
     series = {"somebody has": BLUE, "nobody has": ORANGE}
     rows = tuple(
-        Row(name=way, bars=((BLUE, hits[way]), (ORANGE, sizes[way] - hits[way])), stacked=True) for way in hits
+        PlotRow(name=way, bars=((BLUE, hits[way]), (ORANGE, sizes[way] - hits[way])), stacked=True) for way in hits
     )
     scale = Scale.linear(0, max(*sizes.values(), 1), whole, "strings returned")
     return RowPlot(scale=scale, rows=rows, legend=legend(series), names=20)
