@@ -8,6 +8,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from hubbub.protocol.arguments import whole
 from hubbub.protocol.invalid import Invalid, require
 from hubbub.simulations.rehearse.app_file import FUNCTION, find_app
 from hubbub.simulations.rehearse.installs import Plan
@@ -37,10 +38,10 @@ examples:
     parser.add_argument("app", metavar="APP.py", type=Path, help="the Python file to run, with its metrics.toml")
     parser.add_argument("--call", metavar="FUNCTION", help=f"the function to call (default {FUNCTION}, if it has one)")
     parser.add_argument("--arguments", metavar="WORDS", default="", help="its command line, where it is a script")
-    parser.add_argument("--installs", type=int, default=500, help="how large the crowd is (default 500)")
-    parser.add_argument("--days", type=int, default=14, help="how many days each install is used (default 14)")
-    parser.add_argument("--seed", type=int, help="the same users and the same noise each time")
-    parser.add_argument("--processes", type=int, help="how many work at once (default: the machine's cores, at most 8)")
+    parser.add_argument("--installs", type=whole, default=500, help="how large the crowd is (default 500)")
+    parser.add_argument("--days", type=whole, default=14, help="how many days each install is used (default 14)")
+    parser.add_argument("--seed", type=whole, help="the same users and the same noise each time")
+    parser.add_argument("--processes", type=whole, help="how many work at once (default: the machine's cores, at most 8)")
     parser.add_argument("--once", action="store_true", help="exit when the estimates are printed: no dashboard")
     parser.add_argument("--no-browser", action="store_true", help="open no browser; say where the dashboard is")
 

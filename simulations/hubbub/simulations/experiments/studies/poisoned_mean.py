@@ -157,7 +157,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         UP: [(TODAY, 0, 1)] * setting.fakes,
         DOWN: [(TODAY, 0, 0)] * setting.fakes,
     }
-    maker = {a: received(REGISTRY, METRIC, messages_of(METRIC, f, in_one=a == BULK)) for a, f in attacks.items()}
+    taken = {a: received(REGISTRY, METRIC, messages_of(METRIC, f, in_one=a == BULK)) for a, f in attacks.items()}
     progress(0.3)
     shifts: dict[str, list[float]] = {attack: [] for attack in (UP, DOWN, CLIPPED, BELIEVED)}
     believed: list[float] = []
@@ -165,13 +165,13 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
     for repeat in range(setting.repeats):
         honest = _honest(setting, rng)
         for attack in (UP, DOWN):
-            estimate, radius = _mean(setting, honest + maker[attack].counted)
+            estimate, radius = _mean(setting, honest + taken[attack].counted)
             shifts[attack].append(estimate - HOURS * HONEST)
         believed.append(_mean(setting, honest + unchecked(METRIC, attacks[BULK]))[0] - HOURS * HONEST)
         for attack in (CLIPPED, BELIEVED):
             shifts[attack].append(HOURS * _numbers(setting, attack, rng))
         progress(0.3 + 0.7 * repeat / setting.repeats)
-    figures = {f"refused {a}": sum(maker[a].refused.values()) / maker[a].messages for a in attacks}
+    figures = {f"refused {a}": sum(taken[a].refused.values()) / taken[a].messages for a in attacks}
     figures |= {f"shift {attack}": float(np.mean(values)) for attack, values in shifts.items()}
     figures["radius"] = radius
     figures["within"] = max(abs(figures[f"shift {a}"]) for a in (UP, DOWN)) / radius
@@ -185,7 +185,7 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
     rows = [
         (
             attack,
-            f"{maker[attack].messages:,}",
+            f"{taken[attack].messages:,}",
             fixed_percent(figures[f"refused {attack}"], 0),
             f"{without[attack]:+.3f} h",
             f"{with_checks[attack]:+.3f} h" if with_checks[attack] else "0 h",

@@ -191,9 +191,9 @@ def _alarms(repeats: int) -> dict[str, Prediction]:
 
 def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> StudyOutput:
     made = {attack: _fakes(attack, setting.fakes, rng) for attack in (*REFUSED, *COUNTED)}
-    maker: dict[str, Received] = {}
+    taken: dict[str, Received] = {}
     for step, (attack, fakes) in enumerate(made.items()):
-        maker[attack] = received(REGISTRY, TEXT, messages_of(TEXT, fakes, in_one=attack == BULK))
+        taken[attack] = received(REGISTRY, TEXT, messages_of(TEXT, fakes, in_one=attack == BULK))
         progress(0.4 * step / len(made))
     believed = {attack: unchecked(TEXT, made[attack]) for attack in made}
     shifts: dict[str, list[float]] = {key: [] for key in (*made, *(f"{attack} believed" for attack in REFUSED))}
@@ -206,14 +206,14 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
             shifts[attack].append(_target(clean))
             shifts[f"{attack} believed"].append(_target(_decoded(setting, honest + believed[attack])))
         for case in ("honest", *COUNTED):
-            decoding = clean if case == "honest" else _decoded(setting, honest + maker[case].counted)
+            decoding = clean if case == "honest" else _decoded(setting, honest + taken[case].counted)
             odd[case] += bool(decoding.diagnostics.odd_cohorts)
             totals[case] += _impossible(decoding)
             radius = decoding.diagnostics.attack_radius
             if case != "honest":
                 shifts[case].append(_target(decoding))
         progress(0.4 + 0.6 * repeat / setting.repeats)
-    figures = {f"refused {a}": sum(maker[a].refused.values()) / maker[a].messages for a in made}
+    figures = {f"refused {a}": sum(taken[a].refused.values()) / taken[a].messages for a in made}
     figures |= {f"shift {a}": float(np.mean(shifts[a])) for a in (DISGUISED, BARE, FULL)}
     figures |= {f"odd {a}": odd[a] / setting.repeats for a in ("honest", DISGUISED, LUMP)}
     figures |= {f"totals {a}": totals[a] / setting.repeats for a in ("honest", DISGUISED, FULL, BARE)}
@@ -226,11 +226,11 @@ def run(setting: Setting, rng: np.random.Generator, progress: Progress) -> Study
         rows=tuple(
             (
                 attack,
-                f"{maker[attack].messages:,}",
+                f"{taken[attack].messages:,}",
                 fixed_percent(figures[f"refused {attack}"], 0),
                 fixed_percent(without[attack], 2),
                 fixed_percent(with_checks[attack], 2),
-                _shown_by(attack, maker[attack].reason, odd, totals, setting.repeats),
+                _shown_by(attack, taken[attack].reason, odd, totals, setting.repeats),
             )
             for attack in made
         ),
