@@ -41,7 +41,7 @@ examples:
     parser.add_argument("--installs", type=whole, default=500, help="how large the crowd is (default 500)")
     parser.add_argument("--days", type=whole, default=14, help="how many days each install is used (default 14)")
     parser.add_argument("--seed", type=whole, help="the same users and the same noise each time")
-    parser.add_argument("--processes", type=whole, help="how many work at once (default: the machine's cores, at most 8)")
+    parser.add_argument("--processes", type=whole, help="how many work at once (default: one for each core, at most 8)")
     parser.add_argument("--once", action="store_true", help="exit when the estimates are printed: no dashboard")
     parser.add_argument("--no-browser", action="store_true", help="open no browser; say where the dashboard is")
 
