@@ -124,7 +124,7 @@ def _by_noise_on_counts(cohorts: Sequence[Cohort], entries: Entries, num_rows: i
     return np.stack(found, axis=1)
 
 
-class Crowd(NamedTuple):
+class AnsweredAlike(NamedTuple):
     """Installs that answer alike: how many, and the numbers of the cohorts in which they do, each with how many reports
     one of them sends there."""
 
@@ -132,23 +132,25 @@ class Crowd(NamedTuple):
     reports: tuple[tuple[int, float], ...]
 
 
-def crowds(cohorts: Sequence[Cohort], places: Sequence[int]) -> list[Crowd]:
+def crowds(cohorts: Sequence[Cohort], places: Sequence[int]) -> list[AnsweredAlike]:
     """Cohorts with the same place are of several definitions and hold the same installs, the smaller crowd being part
     of the larger; and of each it is those who send most that are in most of the others."""
     by_place: dict[int, list[int]] = {}
     for index, place in enumerate(places):
         if cohorts[index].reports:
             by_place.setdefault(place, []).append(index)
-    found: list[Crowd] = []
+    found: list[AnsweredAlike] = []
     for members in by_place.values():
         if len(members) == 1:
-            found += [Crowd(part.installs, ((members[0], part.reports),)) for part in cohorts[members[0]].senders]
+            found += [
+                AnsweredAlike(part.installs, ((members[0], part.reports),)) for part in cohorts[members[0]].senders
+            ]
         else:
             found += _of_several({index: cohorts[index].senders for index in members})
     return found
 
 
-def _of_several(senders: Mapping[int, Sequence[Part]]) -> list[Crowd]:
+def _of_several(senders: Mapping[int, Sequence[Part]]) -> list[AnsweredAlike]:
     """Installs in one order for all definitions, those that send most first: a crowd lasts until one sends fewer."""
     ends = {index: np.cumsum([part.installs for part in parts]) for index, parts in senders.items()}
     found, counted = [], 0.0
@@ -156,6 +158,6 @@ def _of_several(senders: Mapping[int, Sequence[Part]]) -> list[Crowd]:
         if end - counted > _NOBODY * end:
             at = {index: int(np.searchsorted(its, (counted + end) / 2)) for index, its in ends.items()}
             sent = tuple((index, senders[index][i].reports) for index, i in at.items() if i < len(senders[index]))
-            found.append(Crowd(end - counted, sent))
+            found.append(AnsweredAlike(end - counted, sent))
             counted = end
     return found

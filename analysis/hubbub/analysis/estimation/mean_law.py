@@ -21,7 +21,7 @@ import numpy as np
 
 from hubbub.analysis.arrays import Array, Mask
 from hubbub.analysis.estimation.cells import Cohort
-from hubbub.analysis.estimation.crowds import Crowd, crowds
+from hubbub.analysis.estimation.crowds import AnsweredAlike, crowds
 from hubbub.analysis.estimation.guesses import nearest_shares
 from hubbub.analysis.estimation.intervals import critical
 from hubbub.analysis.estimation.mean_candidates import common_spacing, divided, shifted, tilted
@@ -116,7 +116,7 @@ class MeanLaw:
         return float(places.min()) + hair, float(places.max()) - hair
 
     @cached_property
-    def _crowds(self) -> list[Crowd]:
+    def _crowds(self) -> list[AnsweredAlike]:
         return crowds(self.cohorts, [0] * len(self.cohorts))
 
     @cached_property

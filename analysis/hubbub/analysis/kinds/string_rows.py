@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import log2
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from hubbub.analysis.estimation.design import Design
 from hubbub.analysis.estimation.detection import Rule
 from hubbub.analysis.estimation.guesses import guesses_beside, joint_shares
 from hubbub.analysis.estimation.intervals import RatioVariance, Variance, normal_interval, ratios, score_interval
+from hubbub.analysis.estimation.left_out import FEW
 from hubbub.analysis.estimation.selection import interval_given_selection, normal_p_value
 from hubbub.analysis.estimation.string_screen import StringEstimates, screen
 from hubbub.analysis.kinds.kind import Pools
@@ -224,7 +226,8 @@ def _rows(
     del share, beyond_cells  # eight megabytes each where a million are listed
     p_value = spread_out(found.p_value, np.nan)
     low, high = normal_interval(estimate, std_error, options.confidence, found.degrees, growth)
-    low = _as_tested(low, p_value, options)
+    if _cohorts_seen(design) <= FEW:
+        low = _as_tested(low, p_value, options)
     # In a single cohort a string outside the list may set just the bits of a candidate: nothing tells the two apart.
     if _cohorts_seen(design) == 1:
         p_value = np.full(count, np.nan)
@@ -422,7 +425,7 @@ def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...]
             "All reports are of one cohort: a string outside the list that sets the same bits as a candidate would "
             "look the same, so no candidate is called detected."
         )
-    elif cells and design.num_candidates > alpha * 2**design.signature_bits:
+    elif cells and log2(max(design.num_candidates, 1) / alpha) > design.signature_bits:
         notes.append(
             f"There are only {round(2**design.signature_bits):,} ways to set bits, for {design.num_candidates} "
             "candidates: a string outside the list may look like one of them, so no candidate is called detected."
