@@ -37,7 +37,8 @@ _SHAPES = np.array([0.15, 0.3, 0.6, 1.2, 2.5, 5, 10, 20, 50, 200, 1000])
 _USUAL_SHAPE = 1.5
 _ALL_HELD = 0.25  # of all lists: those of which every answer is held by somebody
 _MOST_SHRUNK = 2.0  # standard errors, of a share that stands clear
-_LEARNT_FROM = 1_000  # estimates; neighbours are averaged where there are more
+_LEARNT_FROM = 500  # estimates; neighbours are averaged where there are more
+_EACH_ITSELF = 200  # of the highest: few, far from each other, and they tell most of the tail
 _SURELY = 5.0  # standard errors beyond a sum that can be, where it matters no more how far
 _REACH = 7.0  # standard errors from its estimate to which a sum is looked for, at 400 points
 _FEW = 0.01  # of everybody: the order of magnitude at which shares that hold no answer begin
@@ -186,12 +187,13 @@ def _average_behind(x: Array, std_error: Array, total: float, together: bool) ->
 
 
 def _grouped(x: Array, std_error: Array) -> tuple[Array, Array, Array]:
-    """Estimates as they are if they are few; of many, averages of neighbours and how many they are: enough to learn
-    which prior holds."""
+    """Estimates as they are if they are few; of many the highest, averages of neighbours among the others and how many
+    they are: enough to learn which prior holds."""
     if len(x) <= _LEARNT_FROM:
         return x, std_error, np.ones(len(x))
     order = np.argsort(x, kind="stable")
-    starts = np.linspace(0, len(x), _LEARNT_FROM, endpoint=False).astype(np.int64)
+    others = np.linspace(0, len(x) - _EACH_ITSELF, _LEARNT_FROM - _EACH_ITSELF, endpoint=False).astype(np.int64)
+    starts = np.append(others, np.arange(len(x) - _EACH_ITSELF, len(x)))
     size = np.diff(np.append(starts, len(x))).astype(np.float64)
     return np.add.reduceat(x[order], starts) / size, np.add.reduceat(std_error[order], starts) / size, size
 
