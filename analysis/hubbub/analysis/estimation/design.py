@@ -112,6 +112,12 @@ class Design:
         return np.asarray(first[group], dtype=np.int64)
 
     @property
+    def cohorts_seen(self) -> int:
+        """How many cohorts reported; those of several definitions hash alike, and count once."""
+        counted = self.observed.astype(np.float64)
+        return max((int(block.rows(counted).any(axis=1).sum()) for block in self.blocks), default=0)
+
+    @property
     def tells_texts_apart(self) -> bool:
         """Whether the positions of a text hold so many bits that no two texts of any list have the same."""
         return self.signature_bits >= 96

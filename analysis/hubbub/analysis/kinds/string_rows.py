@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log2
 
 import numpy as np
 
 from hubbub.analysis.arrays import Array, Index
-from hubbub.analysis.estimation import misfit
 from hubbub.analysis.estimation.cells import PooledTally, finite_population, shared_sampling
 from hubbub.analysis.estimation.design import Design
 from hubbub.analysis.estimation.detection import Rule
@@ -23,12 +21,11 @@ from hubbub.analysis.estimation.selection import interval_given_selection, norma
 from hubbub.analysis.estimation.string_screen import StringEstimates, screen
 from hubbub.analysis.kinds.kind import Pools
 from hubbub.analysis.kinds.rows import Columns, assemble
+from hubbub.analysis.kinds.string_notes import diagnostics_of, groups_of, notes_of
 from hubbub.analysis.options import Options
-from hubbub.analysis.result import ABSENT, ANSWER, OTHER, Decoding, Diagnostics
-from hubbub.protocol.printed import fixed_percent
+from hubbub.analysis.result import ABSENT, ANSWER, OTHER, Decoding
 
 _LEAST = 0.04  # of a variance: what is left of it wherever the truth is
-_MUCH = 0.25  # of the variance: more than that of strings not fitted is said
 
 
 def judge(
@@ -39,7 +36,7 @@ def judge(
     first = np.flatnonzero(duplicate_of == np.arange(len(duplicate_of)))
     apart = design if len(first) == len(listed) else design.only(first)
     found = screen(apart, options.alpha)
-    return table_of(pools, apart, listed, first, _groups(listed, duplicate_of), found, options, notes)
+    return table_of(pools, apart, listed, first, groups_of(listed, duplicate_of), found, options, notes)
 
 
 def table_of(
@@ -70,9 +67,9 @@ def table_of(
         pools,
         options,
         rows,
-        diagnostics=_diagnostics(pools, design, found, groups, options),
+        diagnostics=diagnostics_of(pools, design, found, groups, options),
         noise_floor=floor,
-        notes=[*notes, *_notes(design, found, groups, options.alpha)],
+        notes=[*notes, *notes_of(design, found, groups, options.alpha)],
         answered_only=options.exclude_absent,
         tested_besides=found.crowd.known if found.crowd else 0,
     )
@@ -226,10 +223,10 @@ def _rows(
     del share, beyond_cells  # eight megabytes each where a million are listed
     p_value = spread_out(found.p_value, np.nan)
     low, high = normal_interval(estimate, std_error, options.confidence, found.degrees, growth)
-    if _cohorts_seen(design) <= FEW:
+    if design.cohorts_seen <= FEW:
         low = _as_tested(low, p_value, options)
     # In a single cohort a string outside the list may set just the bits of a candidate: nothing tells the two apart.
-    if _cohorts_seen(design) == 1:
+    if design.cohorts_seen == 1:
         p_value = np.full(count, np.nan)
     rule = Rule.of(p_value, options.alpha, options.correction, crowd.known if crowd else 0)
     chosen, threshold = np.flatnonzero(rule.detected(p_value)), found.threshold(rule.level)
@@ -313,7 +310,7 @@ def _step(pools: Pools, design: Design, found: StringEstimates) -> float:
     counted = np.flatnonzero(fit.weights.cells)
     weight, gain = fit.weights.cells[counted], min(pool.cohorts[0].noise.gain for pool in pools)
     moved = np.mean(weight**2 * design.sampling[counted]) / np.mean(weight) ** 2
-    return float(moved / (gain * _cohorts_seen(design)))
+    return float(moved / (gain * design.cohorts_seen))
 
 
 def _among_answered(
@@ -367,87 +364,3 @@ def _among_answered(
         high_selected=high_selected,
         variance=RatioVariance.of_ratios(tested, answered.share, of_kept.step),
     )
-
-
-def _cohorts_seen(design: Design) -> int:
-    """How many cohorts reported; those of several definitions hash alike, and count once."""
-    return max(
-        (int(block.rows(design.observed.astype(np.float64)).any(axis=1).sum()) for block in design.blocks), default=0
-    )
-
-
-def _groups(listed: Sequence[str], duplicate_of: Index) -> tuple[tuple[str, ...], ...]:
-    """Candidates that set the same bits in every cohort that reported."""
-    members: dict[int, list[str]] = {}
-    for i in np.flatnonzero(duplicate_of != np.arange(len(duplicate_of))):
-        members.setdefault(int(duplicate_of[i]), [listed[int(duplicate_of[i])]]).append(listed[int(i)])
-    return tuple(tuple(group) for group in members.values())
-
-
-def _num_estimated(design: Design, found: StringEstimates) -> int:
-    return design.num_candidates + (found.crowd.known + found.crowd.unknown if found.crowd else 0)
-
-
-def _diagnostics(
-    pools: Pools, design: Design, found: StringEstimates, groups: tuple[tuple[str, ...], ...], options: Options
-) -> Diagnostics:
-    cohort_p = misfit.of_strings(design, found)
-    fit, crowd = found.fit, found.crowd
-    cells = int(design.observed.sum())
-    # The mass outside the list is estimated, too: a fake with the target's bits alone pulls that down and so the
-    # target up, by 1/(q* - p*).
-    attack_gain = max(1 / pool.cohorts[0].noise.gain for pool in pools)
-    hidden = float(np.mean(fit.residual[found.excluded])) if fit is not None and found.excluded.any() else 0.0
-    return Diagnostics(
-        cohort_p=cohort_p,
-        odd_cohorts=misfit.misfitting_cohorts(cohort_p),
-        indistinguishable=groups,
-        rank=min(int(np.isfinite(found.estimate).sum()) + (crowd.known if crowd else 0), max(cells - 1, 0)),
-        num_columns=_num_estimated(design, found) + sum(len(group) - 1 for group in groups),
-        attack_radius=options.fake_share * attack_gain,
-        fake_share=options.fake_share,
-        hidden_heavy_share=hidden,
-    )
-
-
-def _notes(design: Design, found: StringEstimates, groups: tuple[tuple[str, ...], ...], alpha: float) -> list[str]:
-    notes = []
-    cells = int(design.observed.sum())
-    estimated = _num_estimated(design, found) + sum(len(group) - 1 for group in groups)
-    if not cells:
-        notes.append("No reports: nothing can be estimated.")
-    elif estimated > cells:
-        notes.append(
-            f"More candidates ({estimated}) than cells ({cells}): each was estimated by itself, beside those detected."
-        )
-    if design.num_candidates and _cohorts_seen(design) == 1:
-        notes.append(
-            "All reports are of one cohort: a string outside the list that sets the same bits as a candidate would "
-            "look the same, so no candidate is called detected."
-        )
-    elif cells and log2(max(design.num_candidates, 1) / alpha) > design.signature_bits:
-        notes.append(
-            f"There are only {round(2**design.signature_bits):,} ways to set bits, for {design.num_candidates} "
-            "candidates: a string outside the list may look like one of them, so no candidate is called detected."
-        )
-    if groups:
-        notes.append(
-            f"{sum(len(group) - 1 for group in groups)} candidates set the same bits as an earlier one and are "
-            "counted there: this hash cannot tell them apart."
-        )
-    unknown = int(np.isnan(found.estimate).sum()) + (found.crowd.unknown if found.crowd else 0)
-    if cells and unknown:
-        notes.append(f"{unknown} candidates look the same as strings outside the list.")
-    if found.fit is not None and found.fit.weights.unfitted > _MUCH:
-        unfitted = fixed_percent(found.fit.weights.unfitted, 0)
-        notes.append(
-            f"{unfitted} of the variance is of strings that were not fitted: outside the list, or too rare. They set "
-            "the same bits every time, so that part of an error repeats every time, and pooling does not average it "
-            "out."
-        )
-    if found.excluded.any():
-        notes.append(
-            f"{int(found.excluded.sum())} cells stick out that no candidate explains: a string outside the list is "
-            "likely held by many. They were set aside."
-        )
-    return notes
