@@ -102,6 +102,30 @@ def test_no_peer_is_nearer_to_the_truth_at_equal_epsilon() -> None:
     assert sum(one.row.who.endswith("IBU") for one in updates) >= 4
 
 
+@pytest.mark.parametrize("d", [4, 100])
+def test_our_squared_errors_are_those_of_the_quick_run(d) -> None:
+    assert_our_errors_are_those_kept("quick", d, "4")
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("epsilon", accuracy.EPSILONS)
+def test_our_squared_errors_of_sixteen_choices_are_those_of_the_full_run(epsilon) -> None:
+    assert_our_errors_are_those_kept("full", 16, epsilon)
+
+
+def assert_our_errors_are_those_kept(run: str, d: int, epsilon: str) -> None:
+    """Everything is drawn from seeds. Where estimates or guesses change, `python -m tests.bench.run --only accuracy --keep`
+    measures them again, once more with `--quick`."""
+    rows = json.loads((RESULTS / f"{run}.json").read_text(encoding="utf-8"))["rows"]
+    kept = {(row["table"], row["who"]): row for row in rows if row["case"] == f"d = {d}"}
+    table = f"{accuracy.POST}, ε = {epsilon}"
+    found = accuracy.errors({}, d, epsilon, kept[table, US]["repeats"])
+    assert {who for _, who in found} >= {US}
+    for (name, who), errors in found.items():
+        value = kept[f"{name}, ε = {epsilon}", who]["value"]
+        assert averages(errors)["value"] == pytest.approx(value, rel=1e-3), (name, who)
+
+
 def test_pages_hold_the_figures_of_their_runs_and_the_document_those_of_the_full_one() -> None:
     shown = {}
     for path in RESULTS.glob("*.json"):
