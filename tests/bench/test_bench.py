@@ -114,8 +114,8 @@ def test_our_squared_errors_of_sixteen_choices_are_those_of_the_full_run(epsilon
 
 
 def assert_our_errors_are_those_kept(run: str, d: int, epsilon: str) -> None:
-    """Everything is drawn from seeds. Where estimates or guesses change, `python -m tests.bench.run --only accuracy --keep`
-    measures them again, once more with `--quick`."""
+    """Everything is drawn from seeds. Where estimates or guesses change, `python -m tests.bench.run --only accuracy
+    --keep` measures them again, once more with `--quick`."""
     rows = json.loads((RESULTS / f"{run}.json").read_text(encoding="utf-8"))["rows"]
     kept = {(row["table"], row["who"]): row for row in rows if row["case"] == f"d = {d}"}
     table = f"{accuracy.POST}, ε = {epsilon}"
