@@ -81,7 +81,7 @@ def test_a_quantile_that_is_the_same_is_said_to_have_changed_no_more_often_than_
 
 @pytest.mark.proof
 @pytest.mark.parametrize("world", SAME)
-@pytest.mark.parametrize("epsilon", ["1", "4", "8"])
+@pytest.mark.parametrize("epsilon", ["1", "8"])
 @pytest.mark.parametrize("installs", [(1_000, 1_000), (20_000, 20_000), (28_000, 1_000)])
 def test_no_change_of_a_quantile_is_seen_where_there_is_none(world, epsilon, installs, figure) -> None:
     populations = 500

@@ -64,13 +64,20 @@ def test_texts_outside_the_list_make_no_discoveries(shape):
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("unlisted", UNLISTED)
-@pytest.mark.parametrize("epsilons", [("1", "2"), ("4", "6")], ids=str)
+@pytest.mark.parametrize(
+    ("unlisted", "epsilons"),
+    [
+        ("one of half", ("1", "2")),
+        ("one of half", ("4", "6")),
+        ("one of nine in ten", ("1", "2")),
+        ("some", ("4", "6")),
+    ],
+)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_texts_outside_the_list_make_no_discoveries_in_any_shape(shape, epsilons, unlisted, figure):
-    """A family-wise error of .13, which two cohorts had, would be noticed with this probability."""
+    """A family-wise error of .14, which two cohorts had, would be noticed with this probability."""
     runs = 500
-    assert power(runs, 0.05, 0.13) > 0.97
+    assert power(runs, 0.05, 0.14) > 0.98
     detected, covered, held = populations(shape, epsilons, UNLISTED[unlisted], runs)
     figure(
         f"false detections, {shape}, epsilon {epsilons}, unlisted {unlisted}",

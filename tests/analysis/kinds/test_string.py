@@ -141,10 +141,10 @@ def test_few_holders_are_not_thought_to_be_fewer_with_confidence(exclude_absent)
 @pytest.mark.parametrize("epsilon", ["4", "8"])
 @pytest.mark.parametrize("installs", [200, 1_000, 20_000])
 def test_intervals_of_strings_that_somebody_holds_cover(installs, epsilon, estimand, exclude_absent, figure):
-    """One text of each of 3,000 populations, those that somebody holds in turn: .94 to .965, of 200 installs at least
+    """One text of each of 1,500 populations, those that somebody holds in turn: .94 to .965, of 200 installs at least
     .93."""
     regime = Regime("string", installs, epsilon, estimand, "one epoch")
-    rng, held, populations = np.random.default_rng(regime.seed), 0, 3000
+    rng, held, populations = np.random.default_rng(regime.seed), 0, 1500
     for i in range(populations):
         counts = crowd(regime, rng)
         truth = counts / installs if estimand == "reporting" else probabilities("string")

@@ -11,17 +11,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy import sparse
 
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.design import Design
 from hubbub.analysis.estimation.fit import Fit, cell_variance, reweigh
-from hubbub.analysis.estimation.tails import score_tail, standard_scores
+from hubbub.analysis.estimation.tails import at_most_so_likely, score_tail, standard_scores
 
 FEW = 16
 """So many cohorts: of more, what one candidate's cells hide is too little of all to matter."""
 
 
 _MATTERS = 0.1
+_TINY = 1e-6  # below it a bound will do, which errs on the careful side: only lists of 50,000 and more could notice
 _MOST = 4.0
 _POINTS = 250  # of the grid, for each cohort: rounding up takes less than .05 of the score's deviation
 
@@ -38,10 +40,11 @@ def p_values_left_out(design: Design, fit: Fit, p_value: Array) -> Array:
     if len(others):
         weighted = _scored(design, fit)
         found[others] = np.maximum(found[others], _chance(design, weighted, design.gather(weighted)[others]))
+    columns = design.rows_of(fit.chosen).T
     for place, candidate in enumerate(fit.chosen):
         if small[candidate]:
-            weighted = _scored(design, _without(design, fit, place))
-            score = design.rows_of(fit.chosen[[place]]) @ weighted
+            weighted = _scored(design, _without(design, fit, place, columns))
+            score = weighted[design.positions[:, candidate] + design.offset].sum(keepdims=True)
             found[candidate] = max(found[candidate], _chance(design, weighted, score)[0])
     return found
 
@@ -49,8 +52,12 @@ def p_values_left_out(design: Design, fit: Fit, p_value: Array) -> Array:
 def _chance(design: Design, weighted: Array, scores: Array) -> Array:
     """How likely any text scores as high on these cells."""
     rows = [(block.rows(weighted)[:, : block.drawn], block.draws) for block in design.blocks]
+    z = standard_scores(rows, scores)
+    bound = at_most_so_likely(rows, z)
+    if (bound < _TINY).all():
+        return bound
     tail = score_tail(rows, points=_POINTS * max(sum(len(cells) for cells, _ in rows), 4))
-    return np.asarray(np.exp(tail.log_p(standard_scores(rows, scores))))
+    return np.asarray(np.exp(tail.log_p(z)))
 
 
 def _scored(design: Design, left: Fit) -> Array:
@@ -63,11 +70,11 @@ def _scored(design: Design, left: Fit) -> Array:
     return np.where(design.observed, np.minimum(left.residual / deviation, _MOST) / deviation, 0.0)
 
 
-def _without(design: Design, fit: Fit, place: int) -> Fit:
+def _without(design: Design, fit: Fit, place: int, columns: sparse.csc_array) -> Fit:
     """The same fit without one candidate, at the same weights. To leave out a column whose coefficient is b moves the
     others by -b C_iv / C_vv, with C the covariance of all coefficients."""
     moved = fit.shares[place] * fit.covariance[:, place + 1] / fit.covariance[place + 1, place + 1]
-    shifted = moved[0] * design.background + design.rows_of(fit.chosen).T @ moved[1:]
+    shifted = moved[0] * design.background + columns @ moved[1:]
     return replace(
         fit,
         chosen=np.delete(fit.chosen, place),

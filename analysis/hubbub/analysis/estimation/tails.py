@@ -38,6 +38,7 @@ _GRID = 6000  # points from the lowest score to the highest: adding up takes hal
 _AT_ONCE = 100_000  # cells times tilts of which exponentials are taken at once
 _BETWEEN = 32  # points between two tilts in the table of a law
 _BELOW = np.arange(-8, 0, 0.05)
+_BOUND_AT = np.array([3.0, 6.0, 12.0, 24.0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,19 @@ def standard_scores(blocks: Sequence[tuple[Array, int]], scores: Array) -> Array
     mean = sum(draws * float(rows.mean(axis=1).sum()) for rows, draws in blocks if rows.size)
     variance = sum(_variance(_centred(rows), draws) for rows, draws in blocks if rows.size)
     return np.asarray((scores - mean) / np.sqrt(variance) if variance > 0 else 0 * scores)
+
+
+def at_most_so_likely(blocks: Sequence[tuple[Array, int]], z: Array) -> Array:
+    """No less than P(score >= z): the best of a few of Chernoff's bounds, draws taken as if with replacement."""
+    rows = [(_centred(cells), draws) for cells, draws in blocks if cells.size]
+    scale = np.sqrt(max(sum(_variance(cells, draws) for cells, draws in rows), 1e-300))
+    exponent = -_BOUND_AT * z[:, np.newaxis]
+    for cells, draws in rows:
+        tilted = _BOUND_AT[:, np.newaxis, np.newaxis] * (cells / scale)
+        top = tilted.max(axis=2, keepdims=True)
+        of_each = top[:, :, 0] + np.log(np.exp(tilted - top).mean(axis=2))
+        exponent = exponent + draws * of_each.sum(axis=1)
+    return np.asarray(np.exp(np.minimum(exponent.min(axis=1), 0)))
 
 
 def _is_smooth(rows: Array) -> bool:
