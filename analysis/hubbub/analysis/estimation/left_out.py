@@ -16,47 +16,65 @@ from scipy import sparse
 from hubbub.analysis.arrays import Array
 from hubbub.analysis.estimation.design import Design
 from hubbub.analysis.estimation.fit import Fit, cell_variance, reweigh
-from hubbub.analysis.estimation.tails import at_most_so_likely, score_tail, standard_scores
+from hubbub.analysis.estimation.tails import Tail, at_most_so_likely, is_smooth, score_tail, standard_scores
 
 FEW = 16
 """So many cohorts: of more, what one candidate's cells hide is too little of all to matter."""
 
-
-_MATTERS = 0.1
+_FEW_CELLS = 512
+_SMALL, _SMALL_OF_MANY = 0.1, 0.002
+"""p-values below: of few cells those that intervals go by, too; of more what a candidate hides is little, unless it
+would be detected."""
 _TINY = 1e-6  # below it a bound will do, which errs on the careful side: only lists of 50,000 and more could notice
 _MOST = 4.0
 _POINTS = 250  # of the grid, for each cohort: rounding up takes less than .05 of the score's deviation
 
 
-def p_values_left_out(design: Design, fit: Fit, p_value: Array) -> Array:
+def p_values_left_out(design: Design, fit: Fit, p_value: Array, tail: Tail) -> Array:
     """The p-values of all candidates: each the larger of the one given and that on what the fit leaves without the
-    candidate. Those that no test or interval would call small are left as they are, and all where cohorts are many."""
+    candidate. Those that no test or interval would call small are left as they are, and all where cohorts are many.
+    `tail` is the law on what the fit leaves."""
     if sum(block.num_cohorts for block in design.blocks) > FEW:
         return p_value
-    found, small = p_value.copy(), p_value < _MATTERS
+    has_few_cells = design.observed.sum() <= _FEW_CELLS
+    if not has_few_cells and _nothing_stands_out(design, fit):
+        return p_value
+    found, small = p_value.copy(), p_value < (_SMALL if has_few_cells else _SMALL_OF_MANY)
     fitted = np.zeros(len(found), dtype=bool)
     fitted[fit.chosen] = True
     others = np.flatnonzero(small & ~fitted)
     if len(others):
         weighted = _scored(design, fit)
-        found[others] = np.maximum(found[others], _chance(design, weighted, design.gather(weighted)[others]))
+        found[others] = np.maximum(found[others], _chance(design, weighted, design.gather(weighted)[others], tail))
     columns = design.rows_of(fit.chosen).T
     for place, candidate in enumerate(fit.chosen):
         if small[candidate]:
             weighted = _scored(design, _without(design, fit, place, columns))
             score = weighted[design.positions[:, candidate] + design.offset].sum(keepdims=True)
-            found[candidate] = max(found[candidate], _chance(design, weighted, score)[0])
+            found[candidate] = max(found[candidate], _chance(design, weighted, score, tail)[0])
     return found
 
 
-def _chance(design: Design, weighted: Array, scores: Array) -> Array:
-    """How likely any text scores as high on these cells."""
-    rows = [(block.rows(weighted)[:, : block.drawn], block.draws) for block in design.blocks]
+def _nothing_stands_out(design: Design, fit: Fit) -> bool:
+    """A text outside the list that many have would show in the cohorts in which no candidate hides it."""
+    none_set_aside = fit.weights.num_active == design.observed.sum()
+    return bool(none_set_aside) and is_smooth(_rows(design, fit.weights.cells * fit.residual))
+
+
+def _rows(design: Design, cells: Array) -> list[tuple[Array, int]]:
+    return [(block.rows(cells)[:, : block.drawn], block.draws) for block in design.blocks]
+
+
+def _chance(design: Design, weighted: Array, scores: Array, tail: Tail) -> Array:
+    """How likely any text scores as high on these cells. Where none of them stands out, which one candidate adds does
+    not change the shape of the law."""
+    rows = _rows(design, weighted)
     z = standard_scores(rows, scores)
     bound = at_most_so_likely(rows, z)
     if (bound < _TINY).all():
         return bound
-    tail = score_tail(rows, points=_POINTS * max(sum(len(cells) for cells, _ in rows), 4))
+    if not is_smooth(rows):
+        tail = score_tail(rows, points=_POINTS * max(sum(len(cells) for cells, _ in rows), 4))
     return np.asarray(np.exp(tail.log_p(z)))
 
 

@@ -118,7 +118,7 @@ def _all_at_once(design: Design) -> StringEstimates | None:
     return StringEstimates(
         estimate=fit.shares,
         std_error=std_error,
-        p_value=p_values_left_out(design, fit, np.exp(tail.log_p(fit.shares / std_error))),
+        p_value=p_values_left_out(design, fit, np.exp(tail.log_p(fit.shares / std_error)), tail),
         tail=tail,
         level=1.0,
         degrees=_degrees(fit),
@@ -325,7 +325,7 @@ def _judged(design: Design, taken: Taken) -> StringEstimates:
 def told_from_unlisted(design: Design, found: StringEstimates) -> StringEstimates:
     """The same, with p-values that hold in few cohorts too; `design` is of the candidates that were judged."""
     assert found.fit is not None
-    p_value = p_values_left_out(design, found.fit, found.p_value * found.level) / found.level
+    p_value = p_values_left_out(design, found.fit, found.p_value * found.level, found.tail) / found.level
     return replace(found, p_value=np.minimum(p_value, 1))
 
 

@@ -84,20 +84,16 @@ def score_tail(
     is then the same but for a few per mille. Of cohorts that are only planned some rows stand for all: each is there so
     many `times`. Where it is added up, that is on so many `points`.
     """
-    blocks = [(_centred(rows), draws) for rows, draws in blocks if rows.size]
-    variance = times * sum(_variance(rows, draws) for rows, draws in blocks)
-    if not variance > 0:
+    scaled = _scaled(blocks, times)
+    if not scaled:
         return NORMAL
-    least = -times * float(sum(len(rows) * np.log(comb(rows.shape[1], draws)) for rows, draws in blocks))
-    scale = float(np.sqrt(variance))
-    # Cohorts without reports have cells of zero, and add nothing.
-    blocks = [(rows[np.ptp(rows, axis=1) > 0] / scale, draws) for rows, draws in blocks]
-    cohorts = sum(len(rows) for rows, _ in blocks)  # none is left where all cells of each are alike but for rounding
-    is_smooth = cohorts > 0 and least < _RARE and all(_is_smooth(rows) for rows, _ in blocks)
+    cohorts = sum(len(rows) for rows, _ in scaled)  # none is left where all cells of each are alike but for rounding
+    least = _rarest(blocks, times)
+    is_smooth = least < _RARE and _are_smooth(scaled)
     if is_smooth or times * cohorts > _FEW_ROWS:
-        z, log_tail = _by_saddlepoint(blocks, TILTS[::2] if rough else TILTS, times)
+        z, log_tail = _by_saddlepoint(scaled, TILTS[::2] if rough else TILTS, times)
     else:
-        z, log_tail = _added_up(blocks, points)
+        z, log_tail = _added_up(scaled, points)
     return Tail(z, log_tail, least=least)
 
 
@@ -110,15 +106,38 @@ def standard_scores(blocks: Sequence[tuple[Array, int]], scores: Array) -> Array
 
 def at_most_so_likely(blocks: Sequence[tuple[Array, int]], z: Array) -> Array:
     """No less than P(score >= z): the best of a few of Chernoff's bounds, draws taken as if with replacement."""
-    rows = [(_centred(cells), draws) for cells, draws in blocks if cells.size]
-    scale = np.sqrt(max(sum(_variance(cells, draws) for cells, draws in rows), 1e-300))
     exponent = -_BOUND_AT * z[:, np.newaxis]
-    for cells, draws in rows:
-        tilted = _BOUND_AT[:, np.newaxis, np.newaxis] * (cells / scale)
+    for cells, draws in _scaled(blocks):
+        tilted = _BOUND_AT[:, np.newaxis, np.newaxis] * cells
         top = tilted.max(axis=2, keepdims=True)
         of_each = top[:, :, 0] + np.log(np.exp(tilted - top).mean(axis=2))
         exponent = exponent + draws * of_each.sum(axis=1)
     return np.asarray(np.exp(np.minimum(exponent.min(axis=1), 0)))
+
+
+def is_smooth(blocks: Sequence[tuple[Array, int]]) -> bool:
+    """Whether the law of such a sum has the saddlepoint's tail."""
+    return _rarest(blocks) < _RARE and _are_smooth(_scaled(blocks))
+
+
+def _are_smooth(scaled: Sequence[tuple[Array, int]]) -> bool:
+    return any(len(rows) for rows, _ in scaled) and all(_is_smooth(rows) for rows, _ in scaled)
+
+
+def _rarest(blocks: Sequence[tuple[Array, int]], times: float = 1.0) -> float:
+    """The logarithm of the rarest outcome's probability."""
+    return -times * float(sum(len(rows) * np.log(comb(rows.shape[1], draws)) for rows, draws in blocks if rows.size))
+
+
+def _scaled(blocks: Sequence[tuple[Array, int]], times: float = 1.0) -> list[tuple[Array, int]]:
+    """Cells from the mean of their row, in standard deviations of the score; empty where it has none. Cohorts without
+    reports have cells of zero, which add nothing and are left out."""
+    centred = [(_centred(rows), draws) for rows, draws in blocks if rows.size]
+    variance = times * sum(_variance(rows, draws) for rows, draws in centred)
+    if not variance > 0:
+        return []
+    scale = float(np.sqrt(variance))
+    return [(rows[np.ptp(rows, axis=1) > 0] / scale, draws) for rows, draws in centred]
 
 
 def _is_smooth(rows: Array) -> bool:
