@@ -3,7 +3,7 @@
 A fit that has a candidate in it explains the candidate's cells by the candidate, also where a string outside the list
 raised them: what is left over shows the less of that string, the fewer cohorts there are, and a law read off it makes a
 chance collision look like a discovery. What is left without the candidate does not depend on where its text hashes to:
-the law of its score is then that of any text, whoever else is listed or not, exact for every number of cells.
+the law of its score is then that of any text, whatever is outside the list, and however few cells there are.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from hubbub.analysis.estimation.tails import Tail, at_most_so_likely, is_smooth,
 FEW = 16
 """So many cohorts: of more, what one candidate's cells hide is too little of all to matter."""
 
-_FEW_CELLS = 512
+_FEW_CELLS = 512  # of more, a candidate is left out only where something stands out
 _SMALL, _SMALL_OF_MANY = 0.1, 0.002
 """p-values below: of few cells those that intervals go by, too; of more what a candidate hides is little, unless it
 would be detected."""
 _TINY = 1e-6  # below it a bound will do, which errs on the careful side: only lists of 50,000 and more could notice
-_MOST = 4.0
+_MOST = 4.0  # deviations that a cell counts at most
 _POINTS = 250  # of the grid, for each cohort: rounding up takes less than .05 of the score's deviation
 
 
